@@ -21,7 +21,10 @@ endif
 export PREFIX ?= /usr/local
 export DESTDIR ?=
 
-# What `make simulate` runs.
+# `make lint` checks the subjects of commits after this one.
+WORDS_BASE ?= e58d0eb
+
+# Settings of `make simulate`.
 HISTORIES ?= 2000
 SEED ?= 1
 PLANT ?=
@@ -56,7 +59,9 @@ test: lint unit model simulate kernel instructions end-to-end ## Check everythin
 
 # One profile for all, and always the whole workspace: another selection of crates enables other
 # features of libraries, which are then built again.
-lint: install-build ## Check format, lints and documentation
+lint: install-build ## Check format, lints, documentation and language
+	scripts/words --self-test
+	scripts/words --base $(WORDS_BASE)
 	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --release --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --release --workspace --no-deps --quiet

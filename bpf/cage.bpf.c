@@ -29,14 +29,15 @@ MAP(cage_zeros, ARRAY, 1, struct cage_zeros);
 /* The router's: interfaces of the node by the router's own numbers of devices, from 1 on. */
 MAP(cage_targets, ARRAY, EUROPA_CAGE_DEVICES, __u32);
 
-/* What Linux knows in the router's slow path, as the node tells it: see crates/node/src/cages/fib.rs. */
+/* The routes and neighbours of the router's slow path, as the node writes them: see
+ * crates/node/src/cages/fib.rs. */
 #define OPEN_IN4 1
 #define OPEN_IN6 2
 #define OPEN_OUT4 4
 #define OPEN_OUT6 8
 struct cage_port {
 	__u8 mac[6];
-	__u16 open; /* what Linux has nothing to say about beyond its tables: OPEN_ */
+	__u16 open; /* tables that no other setting of Linux overrides: OPEN_ */
 	__u32 mtu4;
 	__u32 mtu6;
 };
@@ -148,8 +149,8 @@ static __always_inline struct cage_route *route_to(const struct bpf_fib_lookup *
 	return bpf_map_lookup_elem(&cage_routes6, &key);
 }
 
-/* bpf_fib_lookup over the slow path's tables, with the router's own numbers of devices. What the
- * tables do not decide is "not forwarded": the program is to pass it on. */
+/* bpf_fib_lookup over the slow path's tables, with the router's own numbers of devices. Packets
+ * that the tables do not cover get "not forwarded": the program passes them on. */
 HELPER long europa_fib_lookup(void *ctx, struct bpf_fib_lookup *params, int bytes, __u32 flags)
 {
 	if (bytes < (int)sizeof(*params) || flags & ~(BPF_FIB_LOOKUP_DIRECT | BPF_FIB_LOOKUP_OUTPUT))
@@ -223,7 +224,7 @@ HELPER long europa_trace_printk(void)
 	return 0;
 }
 
-/* What comes into sight before a frame is other frames' old bytes: it is cleared. */
+/* Bytes uncovered before a frame belong to older frames: they are cleared. */
 HELPER long europa_xdp_adjust_head(struct xdp_md *ctx, int by)
 {
 	__u32 zero = 0, room = -by;

@@ -69,10 +69,10 @@ static __always_inline __s64 sum_in_pieces(__u8 *start, __u32 words, const __u32
  * to the field, and of header and data. As one number, which is 0 if there is none. */
 #define PARTIAL(transport, field, size) ((transport) | (field) << 10 | (size) << 16)
 
-/* Finds it, `skip` bytes into what was received, in the `length` bytes that follow. In the frame,
- * not in its copy: what has just been written to memory that another CPU used last can be read only
- * when it has come from there.
- * Not static: so it is verified once, and not with each way that leads here. */
+/* Finds it, `skip` bytes into the received frame, in the `length` bytes that follow. In the frame,
+ * not in its copy: a read of bytes just written to memory that another CPU used last waits until
+ * that memory has come. Not static: so it is verified once, and not with each way that leads
+ * here. */
 __noinline __u32 partial_checksum(context *ctx, __u32 skip, __u32 length)
 {
 	const __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -139,8 +139,8 @@ __noinline __u32 partial_checksum(context *ctx, __u32 skip, __u32 length)
 	return PARTIAL(transport, field, size);
 }
 
-/* Whether partial_checksum would find none, told without a call for what most frames are: IPv4
- * without tag and options, with UDP or TCP. */
+/* Whether partial_checksum would find none, without a call for the common frames: IPv4 without tag
+ * and options, with UDP or TCP. */
 static __always_inline int is_surely_complete(context *ctx)
 {
 	const __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -167,8 +167,8 @@ static __always_inline __u32 complete_checksum(__u8 *slot, __u32 offset, __u32 p
 		return 0;
 	asm volatile("" : "+r"(transport));
 	__u8 *start = slot + transport;
-	/* Whole words, with zeroes behind the last byte; every slot has room for them. The mask is
-	 * for Linux before 6.4, which forgets what it knows of a number without bounds on the stack. */
+	/* Whole words, with zeroes behind the last byte; every slot has room for them. The mask is for
+	 * Linux before 6.4, which forgets the bounds of a number on the stack. */
 	if (transport + size + 4 > slot_bytes)
 		return 0;
 	asm volatile("" : "+r"(size));

@@ -23,7 +23,7 @@ struct frame {
 	__u8 to[6];
 	__u16 vlan;       /* 0: untagged, or only a priority tag */
 	__u16 type;       /* EtherType behind the tag, network order */
-	__u8 network;      /* offset of what follows the EtherType */
+	__u8 network;      /* offset behind the EtherType */
 	__u8 is_neighbour; /* ARP or neighbour discovery */
 };
 
@@ -33,7 +33,7 @@ static __always_inline int same_mac(const __u8 *a, const __u8 *b)
 }
 
 /* The interface that has a frame's VLAN and MAC address on its port. A hint, mostly right, and the
- * interface's row cost a tenth of what a look-up in the hash table does; the row then is in `row`. */
+ * interface's row cost a tenth of a look-up in the hash table; the row then is in `row`. */
 static __always_inline __u32 match_mac(struct europa_port *port, const struct frame *frame,
 				       struct europa_interface **row)
 {
@@ -69,7 +69,7 @@ static __always_inline struct europa_port *port_of(__u32 ifindex)
 	return 0;
 }
 
-/* Reads what every frame has; false if it is shorter than that. */
+/* Reads the fields of every frame; false if it is shorter. */
 static __always_inline int parse(context *ctx, struct frame *frame)
 {
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -144,7 +144,7 @@ static __noinline int copy_to_group(context *ctx, struct europa_port *port,
 	__u32 *first = bpf_map_lookup_elem(&groups, &copying.next);
 	copying.next = first ? *first : EUROPA_NONE;
 	port->to_linux++;
-	/* Whoever has the whole port sees tagged frames too. */
+	/* The owner of the whole port sees tagged frames too. */
 	if (frame->vlan && port->all != EUROPA_NONE) {
 		struct delivery whole = { .interface = port->all, .flags = EUROPA_WORD_COPY };
 		deliver_all(ctx, &whole, port->flags & EUROPA_PORT_LOCAL_SENDER);
@@ -176,8 +176,8 @@ static __always_inline __u32 match_number(struct europa_port *port, __u16 vlan, 
 	return match ? *match : EUROPA_NONE;
 }
 
-/* Whether a tunnel's outer addresses are its own the other way round: who is not the
- * other end must not inject into it. `ip` has a whole header, which the caller checked. */
+/* Whether a tunnel's outer addresses are its own the other way round: only the other end may inject
+ * into it. `ip` has a whole header, which the caller checked. */
 static __always_inline int from_remote(__u32 id, const __u8 *ip, __u16 type)
 {
 	struct europa_encap *outer = bpf_map_lookup_elem(&encap, &id);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What a receive program is given: a frame in a driver's buffer (XDP), or a socket buffer (tc).
+ * The argument of a receive program: a frame in a driver's buffer (XDP), or a socket buffer (tc).
  *
  * A socket buffer may be a packet that is yet to be cut into segments, of up to 64 kB (GSO), and its
  * VLAN tag always stands beside its bytes. So a frame is read by pieces: `struct piece` says which
@@ -18,7 +18,7 @@ typedef struct __sk_buff context;
 /* A frame's outer VLAN tag stands beside its bytes. */
 #define EUROPA_TAGS_ASIDE 1
 #define VERDICT_TAKEN 2	 /* TC_ACT_SHOT */
-#define VERDICT_LINUX -1 /* TC_ACT_UNSPEC: whoever else is attached, then Linux */
+#define VERDICT_LINUX -1 /* TC_ACT_UNSPEC: other attached programs, then Linux */
 
 static __always_inline __u32 frame_bytes(context *ctx)
 {

@@ -15,9 +15,9 @@
 #define WAKES_PER_SECOND 200000
 #define WAKES_AT_ONCE 512
 
-/* Wakes a router that has set its sleep flag and waits on its waker. A router that
- * keeps setting the flag is woken only so often: a wake-up costs the receiving CPU
- * about a microsecond, and would otherwise be paid by everybody behind it. 0 if it must wait. */
+/* Wakes a router that has set its sleep flag and waits on its waker. A router that keeps setting
+ * the flag is woken only so often: a wake-up costs the receiving CPU about a microsecond, which
+ * would delay all frames behind it. 0 if it must wait. */
 static __noinline int wake(__u32 pool, struct europa_pool_state *state)
 {
 	__u64 now = bpf_ktime_get_ns();
@@ -49,14 +49,15 @@ static __noinline int wake(__u32 pool, struct europa_pool_state *state)
 /* The backlog is looked at once in so many packets: the other CPU has just written there. */
 #define BACKLOG_EVERY 64
 
-/* The router is behind: what it can hold did not do. */
+/* The router is behind: its ring and slots did not suffice. */
 static __always_inline void fall_behind(struct europa_interface *to)
 {
 	to->behind_until = bpf_ktime_get_coarse_ns() + BEHIND_NS;
 }
 
-/* Whether a router that has a long backlog now, or has none, is behind. One that was without a
- * core for a moment catches up; what waits for one that cannot is only delay, and cold slots. */
+/* Whether a router that has a long backlog now, or has none, is behind. One that was without a core
+ * for a moment catches up; for one that cannot keep up, waiting packets are only delay, and cold
+ * slots. */
 static __always_inline int is_behind(struct europa_interface *to, int has_backlog)
 {
 	if (!has_backlog) {
@@ -132,7 +133,7 @@ struct delivery {
 #endif
 };
 
-/* Bytes of what is delivered, with those that are skipped. */
+/* Bytes of the delivered frame, with the skipped ones. */
 static __always_inline __u32 delivered_bytes(context *ctx, const struct delivery *d)
 {
 #ifdef EUROPA_TC
@@ -142,7 +143,7 @@ static __always_inline __u32 delivered_bytes(context *ctx, const struct delivery
 	return frame_bytes(ctx);
 }
 
-/* Bytes of a VLAN tag that stands beside the frame and is to be put into the copy. */
+/* Bytes of a VLAN tag beside the frame that the copy includes. */
 static __always_inline __u32 missing_tag(const struct delivery *d, const struct europa_interface *to)
 {
 #ifdef EUROPA_TC
@@ -152,8 +153,8 @@ static __always_inline __u32 missing_tag(const struct delivery *d, const struct 
 	return 0;
 }
 
-/* Generic over the slot size, which is a constant in each of its uses. Returns why the
- * frame was dropped, or 0. If there is `tapped`, taps get what was copied, and are cleared. */
+/* Generic over the slot size, which is a constant in each of its uses. Returns why the frame was
+ * dropped, or 0. If there is `tapped`, taps get the copied frame, and are cleared. */
 static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_word,
 					  struct europa_pool_state *state,
 					  struct europa_interface *to,
@@ -235,8 +236,8 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 		/* The transport header stands behind the tag. */
 		partial = partial ? partial + tag : 0;
 	}
-	/* The place is taken first: what orders CPUs would otherwise wait until the copy has left
-	 * this one. Who reads there waits for the word. */
+	/* The place is taken first: a locked instruction would otherwise wait until the copy has left this
+	 * CPU. The reader there waits for the word. */
 	int tries = MAX_TRIES;
 	for (;;) {
 		__u32 now = __sync_val_compare_and_swap(rx_tail, tail, tail + 1);
@@ -291,7 +292,7 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 	publish(place, word);
 	count->rx_packets++;
 	count->rx_bytes += length;
-	/* Whoever has the word before this one still to come does not sleep before both. */
+	/* A reader that waits for the word before this one does not sleep before it has both. */
 	__u32 before = to->rx_first + ((tail - 1) & to->rx_mask);
 	if (before / (slot_bytes / 8) == (to->rx_first + (tail & to->rx_mask)) / (slot_bytes / 8) &&
 	    *(volatile __u64 *)(around + (before & (slot_bytes / 8 - 1))))
@@ -301,7 +302,7 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 		__u32 *asleep = (void *)header + __builtin_offsetof(struct europa_pool_header, asleep);
 		if (*(volatile __u32 *)asleep) {
 			*(volatile __u32 *)asleep = 0;
-			/* Who was not woken now is to be by a later frame. */
+			/* A refused wake-up is retried on the next frame. */
 			if (!wake(pool_word & ~EUROPA_POOL_ODD, state))
 				*(volatile __u32 *)asleep = 1;
 		}
@@ -375,7 +376,7 @@ __noinline int deliver(context *ctx, const struct delivery *d, int complete)
 	}
 	if (began)
 		count->rx_kernel_ns += (bpf_ktime_get_ns() - began) * 64;
-	/* The compiler would leave a result that nobody needs to chance, and the verifier looks at it. */
+	/* The compiler would leave an unused result undefined, and the verifier checks it. */
 	int done = 0;
 	asm volatile("" : "+r"(done));
 	return done;
@@ -444,7 +445,7 @@ static __always_inline int deliver_all(context *ctx, const struct delivery *d, i
 	return deliver(ctx, d, complete);
 }
 
-/* The same without a call, for what most frames are: whole ones, for a pool of the usual kind whose
+/* The same without a call, for the common frames: whole ones, for a pool of the usual kind whose
  * interface has neither captures nor a rate. False, and nothing done, for another one. */
 static __always_inline int deliver_usual(context *ctx, __u32 id, struct europa_interface *to,
 					 int complete)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Whether all live frames that have been sent to a veth were taken in behind it. A switch asks
- * before it sends by a socket what must not come before them: frames of a socket go past the
- * rings of live ones where a veth segments. The kernel tells this to nobody, so it is read from
- * where veth itself keeps it (drivers/net/veth.c), wherever that lies in the running kernel.
+ * before it sends by a socket, where frames must not overtake: frames of a socket go past the rings
+ * of live ones where a veth segments. The kernel does not export this, so it is read from veth's
+ * own structures (drivers/net/veth.c), wherever they are in the running kernel.
  */
 #include "devices.h"
 #include <bpf/bpf_core_read.h>
@@ -92,7 +92,7 @@ static __always_inline unsigned long kept_back(struct napi_struct *napi)
 	return BPF_CORE_READ(napi, gro.bitmask);
 }
 
-/* What cannot be read does not count as drained. */
+/* An unreadable ring does not count as drained. */
 static __always_inline int is_drained(struct veth_rq *queue)
 {
 	struct ptr_ring *ring = (void *)queue + bpf_core_field_offset(queue->xdp_ring);
@@ -102,7 +102,7 @@ static __always_inline int is_drained(struct veth_rq *queue)
 	unsigned long state = 0;
 	if (BPF_CORE_READ_INTO(&size, ring, size))
 		return 0;
-	/* No ring, as nobody takes in live frames there. */
+	/* No ring, as the peer takes no live frames. */
 	if (!size)
 		return 1;
 	entries = BPF_CORE_READ(ring, queue);
@@ -110,8 +110,8 @@ static __always_inline int is_drained(struct veth_rq *queue)
 		return 0;
 	if (next)
 		return 0;
-	/* Whoever emptied the ring counts as scheduled until it has handed on what it took. In
-	 * this order: it looks at the ring again after that. */
+	/* The poller that emptied the ring counts as scheduled until it has passed the frames on. In this
+	 * order: it looks at the ring again after that. */
 	__sync_fetch_and_add(&fence, 1);
 	if (BPF_CORE_READ_INTO(&state, napi, state))
 		return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What may leave: checks on the copy, and what is added to it. The Rust twin, for
- * frames that leave by a socket, is crates/switch/src/egress.rs; one table tests both.
+ * Checks on the copy that leaves, and the headers added to it. The Rust twin, for frames that leave
+ * by a socket, is crates/switch/src/egress.rs; one table tests both.
  */
 #ifndef EUROPA_EGRESS_H
 #define EUROPA_EGRESS_H
@@ -25,7 +25,7 @@ static __always_inline __u32 before_frame(__u32 id, struct europa_interface *fro
 static __always_inline __u32 refusal(struct xdp_md *ctx, __u32 id, struct europa_interface *from,
 				     struct europa_counters *count)
 {
-	/* Inside a VXLAN the frame is the tenant's own affair: nobody else's MAC or VLAN. */
+	/* Inside a VXLAN the frame is the tenant's own: MAC and VLAN affect no other tenant. */
 	if (from->flags & EUROPA_IF_VXLAN)
 		return 0;
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -42,8 +42,8 @@ static __always_inline __u32 refusal(struct xdp_md *ctx, __u32 id, struct europa
 	if (from->flags & EUROPA_IF_STRIP_VLAN) {
 		if (data + 18 > end)
 			return CAUSE(tx_drop_length);
-		/* What follows its VLAN's tag: a switch whose native VLAN is that one takes the tag
-		 * off, and an inner tag would then choose the VLAN. */
+		/* The tag behind its VLAN's tag: a switch whose native VLAN is that one removes the outer tag,
+		 * and an inner tag would then choose the VLAN. */
 		type = load16(data + 16);
 		ip = data + 18;
 	}

@@ -17,8 +17,8 @@ static __always_inline void lose(__u32 id)
 }
 
 #ifdef EUROPA_TC
-/* A port with a kernel router receives by XDP. What comes here was on its way before that: nothing
- * goes by the program. */
+/* A port with a kernel router receives by XDP. A frame that comes here had arrived before that: no
+ * frame avoids the program. */
 #define ENTER_CAGE(ctx, id, row, complete) lose(id)
 #else
 
@@ -55,6 +55,17 @@ static __always_inline int strip_tag(struct xdp_md *ctx)
 	return bpf_xdp_adjust_head(ctx, 4);
 }
 
+/* Takes the note off a frame that says how many links between kernel routers it has crossed: the judge
+ * of the router before wrote it (bpf/judge.h). What the switch sends has none. */
+static __always_inline __u32 take_hops(struct xdp_md *ctx)
+{
+	__u32 *note = (void *)(long)ctx->data_meta;
+	if ((void *)(note + 1) > (void *)(long)ctx->data)
+		return 0;
+	__u32 hops = *note;
+	return bpf_xdp_adjust_meta(ctx, 4) ? EUROPA_CAGE_HOPS : hops;
+}
+
 static __always_inline void note_entry(struct europa_caged *now, __u32 id, __u32 bytes)
 {
 	now->interface = id;
@@ -63,16 +74,18 @@ static __always_inline void note_entry(struct europa_caged *now, __u32 id, __u32
 	now->verdict = 0;
 	now->metadata = 0;
 	now->resized = 0;
+	now->hops = 0;
+	now->taps = 0;
 }
 
 /* The same as prepare(), without a call, for what most frames are: whole ones for an interface without
- * a rate, captures and a VLAN. 0 if it is done. */
+ * a rate, captures, a VLAN and a link. 0 if it is done. */
 static __always_inline int prepare_usual(struct xdp_md *ctx, __u32 id,
 					 const struct europa_interface *to, __u32 complete)
 {
 	__u32 zero = 0;
 	struct europa_caged *now = bpf_map_lookup_elem(&caged, &zero);
-	if (!now || to->meter || to->taps || to->flags & EUROPA_IF_STRIP_VLAN ||
+	if (!now || to->meter || to->taps || to->flags & (EUROPA_IF_STRIP_VLAN | EUROPA_IF_WIRE) ||
 	    (complete & EUROPA_PORT_LOCAL_SENDER && !is_surely_complete(ctx)))
 		return -1;
 	note_entry(now, id, frame_bytes(ctx));
@@ -88,6 +101,7 @@ static __noinline __u32 prepare(struct xdp_md *ctx, __u32 id, __u32 complete)
 	struct europa_counters *count = counters_of(id);
 	if (!to || !now || !count)
 		return 1;
+	__u32 hops = to->flags & EUROPA_IF_WIRE ? take_hops(ctx) : 0;
 	if (to->meter && !within_rate(to->meter, frame_bytes(ctx))) {
 		count->rx_drop_rate++;
 		return 1;
@@ -102,7 +116,10 @@ static __noinline __u32 prepare(struct xdp_md *ctx, __u32 id, __u32 complete)
 		return 1;
 	}
 	note_entry(now, id, frame_bytes(ctx));
+	now->hops = hops;
 	if (to->taps) {
+		now->taps = to->taps;
+		now->number++;
 		struct tapped tapped = {
 			.taps = to->taps,
 			.interface = id,
@@ -129,8 +146,8 @@ static __noinline __u32 prepare(struct xdp_md *ctx, __u32 id, __u32 complete)
 
 #endif
 
-/* Whether a program has a port all for itself: then it sees broadcasts too, as there is nobody to
- * share them with. */
+/* Whether a program has a whole port: then it also sees broadcasts, as no other interface shares
+ * them. */
 static __always_inline int has_whole_port(struct europa_port *port, const struct frame *frame,
 					  struct europa_interface **row)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The only way out of a cage: what a router's XDP program wants of a frame is done if it may be.
- * What the program returned lies in `caged`, as Linux 6.1 would believe the program itself.
+ * The only way out of a cage: carries out the verdict of a router's XDP program on a frame, if it
+ * is permitted. The program's return value is in `caged`, because Linux 6.1 would use the program's
+ * own.
  */
 #ifndef EUROPA_JUDGE_H
 #define EUROPA_JUDGE_H
@@ -24,13 +25,66 @@ static __always_inline int insert_tag(struct xdp_md *ctx, __u16 vlan)
 	return 0;
 }
 
+/* Why a frame may not cross a link of a kernel router, counted; 0 if it may. Without a bound on the
+ * links, two routers that send each other a frame would keep a CPU for ever. */
+static __always_inline __u32 link_refusal(__u32 bytes, __u32 hops, struct europa_counters *count)
+{
+	if (hops >= EUROPA_CAGE_HOPS) {
+		count->tx_drop_hops++;
+		return CAUSE(tx_drop_hops);
+	}
+	/* Linux before 6.18 loses frames of several fragments on the way into a veth, in silence. */
+	if (bytes > EUROPA_MAX_LIVE_FRAME) {
+		count->tx_drop_live++;
+		return CAUSE(tx_drop_live);
+	}
+	return 0;
+}
+
+/* Notes before a frame how many links it has crossed; 0 if there is room. Metadata goes over a veth. */
+static __always_inline int note_hops(struct xdp_md *ctx, __u32 hops)
+{
+	if (bpf_xdp_adjust_meta(ctx, -4))
+		return -1;
+	__u32 *note = (void *)(long)ctx->data_meta;
+	if ((void *)(note + 1) > (void *)(long)ctx->data)
+		return -1;
+	*note = hops;
+	return 0;
+}
+
+/* Sends captures of interface `id` the verdict on a frame that does not leave by the kernel. */
+static __always_inline void tell_verdict(struct xdp_md *ctx, __u32 taps, __u32 id, __u32 cause, int out)
+{
+	if (!taps)
+		return;
+	struct tapped tapped = {
+		.taps = taps,
+		.interface = id,
+		.length = frame_bytes(ctx),
+		.direction = out ? EUROPA_TAP_OUT : EUROPA_TAP_IN,
+		.cause = cause,
+		.way = EUROPA_WAY_VERDICT,
+	};
+	tap(ctx, &tapped);
+}
+
 /* Has a frame leave by interface `id`, if that is allowed. */
-static __always_inline int leave(struct xdp_md *ctx, __u32 id, __u32 bytes, int back)
+static __always_inline int leave(struct xdp_md *ctx, __u32 id, __u32 bytes, __u32 hops, int back)
 {
 	struct europa_interface *by = bpf_map_lookup_elem(&interfaces, &id);
 	struct europa_counters *count = counters_of(id);
 	if (!by || !count)
 		return XDP_DROP;
+	if (by->relay) {
+		/* The router's process sends it by this interface, and the switch has it pass filters and
+		 * queues. It is offered to the interface then. */
+		struct delivery whole = { .interface = by->relay - 1 };
+		tell_verdict(ctx, by->taps, id, 0, 1);
+		deliver(ctx, &whole, DELIVER_SEEN);
+		return XDP_DROP;
+	}
+	count->tx_offered++;
 	__u32 cause = 0;
 	if (bytes < 14 || bytes > by->max_frame ||
 	    (by->flags & EUROPA_IF_STRIP_VLAN && insert_tag(ctx, by->vlan))) {
@@ -38,6 +92,8 @@ static __always_inline int leave(struct xdp_md *ctx, __u32 id, __u32 bytes, int 
 		cause = CAUSE(tx_drop_length);
 	} else {
 		cause = refusal(ctx, id, by, count);
+		if (!cause && by->flags & EUROPA_IF_WIRE)
+			cause = link_refusal(bytes, hops, count);
 	}
 	if (by->taps) {
 		struct tapped tapped = {
@@ -53,6 +109,10 @@ static __always_inline int leave(struct xdp_md *ctx, __u32 id, __u32 bytes, int 
 	}
 	if (cause)
 		return XDP_DROP;
+	if (by->flags & EUROPA_IF_WIRE && note_hops(ctx, hops + 1)) {
+		count->tx_drop_length++;
+		return XDP_DROP;
+	}
 	if (!back && bpf_redirect_map(&cage_devices, by->port, 0) != XDP_REDIRECT) {
 		count->tx_drop_device++;
 		return XDP_DROP;
@@ -72,12 +132,13 @@ static __always_inline int judge(struct xdp_md *ctx)
 	struct europa_counters *count = counters_of(id);
 	if (!count)
 		return XDP_DROP;
-	/* Metadata is the program's own: nobody behind it sees it. */
+	/* Metadata is the program's own: no program behind it sees it. */
 	__u32 metadata = now->metadata;
 	if (metadata && bpf_xdp_adjust_meta(ctx, metadata & 0xff))
 		return XDP_DROP;
 	if (verdict == XDP_PASS) {
 		struct delivery whole = { .interface = id };
+		tell_verdict(ctx, now->taps, id, 0, 0);
 		deliver(ctx, &whole, DELIVER_SEEN);
 		return XDP_DROP;
 	}
@@ -85,20 +146,23 @@ static __always_inline int judge(struct xdp_md *ctx)
 	count->rx_bytes += now->bytes;
 	if (verdict == XDP_DROP) {
 		count->rx_drop_program++;
+		tell_verdict(ctx, now->taps, id, CAUSE(rx_drop_program), 0);
 		return XDP_DROP;
 	}
 	if (verdict != XDP_TX && verdict != XDP_REDIRECT) {
 		count->rx_drop_aborted++;
+		tell_verdict(ctx, now->taps, id, CAUSE(rx_drop_aborted), 0);
 		return XDP_DROP;
 	}
 	if (verdict == XDP_TX)
 		target = id;
 	if (target >= EUROPA_MAX_INTERFACES_TOTAL) {
 		count->rx_drop_target++;
+		tell_verdict(ctx, now->taps, id, CAUSE(rx_drop_target), 0);
 		return XDP_DROP;
 	}
 	__u32 bytes = now->resized ? frame_bytes(ctx) : now->bytes;
-	return leave(ctx, target, bytes, verdict == XDP_TX);
+	return leave(ctx, target, bytes, now->hops, verdict == XDP_TX);
 }
 
 #endif

@@ -36,7 +36,7 @@ struct large_pool {
 	__uint(key_size, 4);
 	__uint(value_size, EUROPA_LARGE_SLOT_BYTES);
 };
-/* Rings that a sleeping router polls; what is in them does not matter. */
+/* Rings that a sleeping router polls; their contents do not matter. */
 struct waker {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
@@ -150,7 +150,7 @@ struct {
 	__type(value, __u32);
 } cages SEC(".maps");
 
-/* What follows a router's program: the one that judges (bpf/judge.h). */
+/* The program behind a router's own: the judge (bpf/judge.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
 	__uint(max_entries, 1);
@@ -179,7 +179,7 @@ struct {
 	__type(value, struct cage_frame);
 } cage_frames SEC(".maps");
 
-/* Zeros, for what a program uncovers before a frame. */
+/* Zeros, for the bytes that a program uncovers before a frame. */
 struct cage_zeros {
 	__u8 bytes[EUROPA_CAGE_ROOM];
 };

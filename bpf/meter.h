@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* What slices may be given of what comes in by a port. */
+/* The highest rates at which slices receive from ports. */
 #ifndef EUROPA_METER_H
 #define EUROPA_METER_H
 
 #include "ring.h"
 
-/* Takes a frame's bytes out of a bucket; false if there are not so many in it. One
- * compare-and-swap for a frame that passes, none for one that does not, and none of anything
- * for who has no meter. */
+/* Takes a frame's bytes out of a bucket; false if there are not so many in it. One compare-and-swap
+ * for a frame that passes, none for one that does not, and no cost without a meter. */
 static __noinline int within_rate(__u32 number, __u32 bytes)
 {
 	struct europa_meter *meter = bpf_map_lookup_elem(&meters, &number);
@@ -26,8 +25,8 @@ static __noinline int within_rate(__u32 number, __u32 bytes)
 		if (__sync_val_compare_and_swap(&meter->used_until, until, from + charge) == until)
 			return 1;
 	}
-	/* So many others were faster. The bucket may now owe a frame for each CPU: it pays it
-	 * back with what comes next, so over time nothing is given away. */
+	/* So many others were faster. The bucket may now lack a frame for each CPU: later refills cover
+	 * it, so over time the rate holds. */
 	__sync_fetch_and_add(&meter->used_until, charge);
 	return 1;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Which part of a socket buffer a delivery is: the whole frame, or one segment of a packet that its
- * sender has left for the device to cut (GSO). A router sees what would have been on a wire. The
- * segments are made here, in the copy: headers before each part of the payload, with lengths,
- * identification, sequence number, flags and checksum as the kernel's own cutting gives them
- * (`tcp_gso_segment`, `__udp_gso_segment`).
+ * sender has left for the device to cut (GSO). A router sees the frames of a wire. The segments are
+ * made here, in the copy: headers before each part of the payload, with lengths, identification,
+ * sequence number, flags and checksum as the kernel's own cutting gives them (`tcp_gso_segment`,
+ * `__udp_gso_segment`).
  */
 #ifndef EUROPA_PIECE_H
 #define EUROPA_PIECE_H
@@ -30,7 +30,7 @@ struct piece {
 #define TCP_PSH 0x08
 #define TCP_CWR 0x80
 
-/* Finds the headers of a packet that is to be cut; 0 if it is none of those that are. */
+/* Finds the headers of a packet that needs segmentation; 0 for all other packets. */
 static __always_inline int find_headers(context *ctx, struct piece *piece)
 {
 	const __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -71,7 +71,7 @@ static __always_inline int find_headers(context *ctx, struct piece *piece)
 	return 1;
 }
 
-/* Copies a piece into a slot: `length` bytes, of which `tagged` is a tag that is put in. */
+/* Copies a piece into a slot: `length` bytes, with an inserted tag of `tagged` bytes. */
 static __always_inline long load_piece(context *ctx, const struct piece *piece, __u32 skip, __u8 *to,
 				       __u32 length, int tagged)
 {
@@ -105,7 +105,7 @@ static __always_inline __u32 make_segment(__u8 *frame, const struct piece *piece
 	if (piece->is_ipv4) {
 		__u16 total = bpf_htons(piece->bytes - piece->network);
 		__u16 id = bpf_htons(bpf_ntohs(load16(ip + 4)) + piece->number);
-		/* RFC 1624: what the sum loses and gains. */
+		/* RFC 1624: the loss and the gain of the sum. */
 		__u64 sum = (__u16)~load16(ip + 10) + (__u64)(__u16)~load16(ip + 2) + total +
 			    (__u16)~load16(ip + 4) + id;
 		*(__u16 *)(ip + 2) = total;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The receive program, on every port: whose frame is it, and a copy into the pool
- * of whoever it is. Precedence, as docs/matches.md tells users:
+ * The receive program, on every port: finds the interface of a frame, and copies it into the pool
+ * of the owner. Precedence, as docs/matches.md tells users:
  *
  *   1. an interface's own (VLAN, destination MAC address)
  *   2. addressed to the port itself: MPLS label, VXLAN VNI, UDP port, IP prefix

@@ -22,9 +22,9 @@ static __always_inline int is_left(int *tries)
 	return left > 0;
 }
 
-/* Shows a word to who reads it, after everything that was written before. On x86 any store does,
- * but the sleep flag may be read next before others see the word: whoever falls asleep looks on
- * for longer than that takes (crates/pool/src/unseen.rs). Elsewhere an exchange orders both. */
+/* Publishes a word to its reader, after all earlier writes. On x86 any store does, but the CPU may
+ * read the sleep flag before others see the word: the sleeper keeps checking for longer than that
+ * takes (crates/pool/src/unseen.rs). Elsewhere an exchange orders both. */
 static __always_inline void publish(__u64 *to, __u64 word)
 {
 #if defined(__TARGET_ARCH_x86)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * What the eBPF programs share with the switch and the node, and no router can
- * map. The Rust twin is made from this header when the crate europa-substrate is built.
+ * Structs shared by the eBPF programs, the switch and the node, in maps that no router can map. The
+ * Rust twin is made from this header when the crate europa-substrate is built.
  */
 #ifndef EUROPA_SUBSTRATE_H
 #define EUROPA_SUBSTRATE_H
@@ -20,7 +20,7 @@
 #define EUROPA_MAX_LIVE_FRAME 3408
 /* Places in the table of hints, a power of two. */
 #define EUROPA_HINTS 8192
-/* No interface: ends a chain, or says that nobody matched. */
+/* No interface: ends a chain, or marks a frame without a match. */
 #define EUROPA_NONE 0xffffffffu
 
 /* struct port.flags */
@@ -39,7 +39,7 @@ struct europa_port {
 	uint32_t flags;
 	uint8_t mac[6];
 	uint16_t reserved;
-	uint32_t all; /* interface that takes whatever nobody else does, or NONE */
+	uint32_t all; /* interface that takes all unmatched frames, or NONE */
 	/* Copies of broadcasts that may still be made; refilled with time. */
 	int64_t copy_tokens __attribute__((aligned(64)));
 	uint64_t copy_refilled_ns;
@@ -58,6 +58,7 @@ struct europa_port {
 #define EUROPA_IF_TAGS 64        /* may send frames that carry a VLAN tag of their own, inside its VLAN's */
 #define EUROPA_IF_BY_MAC 128     /* (port, VLAN, MAC address) stand in `exact`, and are here */
 #define EUROPA_IF_CAGED 256      /* its router's program stands in `cages` */
+#define EUROPA_IF_WIRE 512       /* one end of a link of a kernel router: frames there count links */
 
 /* In struct interface.pool: of both cursors, the second one is this pool's. Each pool that an
  * interface gets has the other one, as receive programs may still be at work on the one before. */
@@ -78,7 +79,9 @@ struct europa_interface {
 	uint32_t max_frame; /* longest it may send, in bytes, without VLAN tag */
 	uint32_t taps;      /* captures that want its frames, a bit each; mostly 0 */
 	uint32_t meter;     /* polices what comes in by its port; 0: nobody does */
-	uint32_t reserved[3];
+	uint32_t relay;     /* that of the interface, plus 1, by which frames come to its router's process that
+			     * the XDP program sends by this one; 0: they leave at once */
+	uint32_t reserved[2];
 	/* receive programs, compare-and-swap */
 	uint32_t rx_tail[2] __attribute__((aligned(64)));
 	/* receive programs, roughly: since when there has been more than the usual backlog (0: there
@@ -90,8 +93,8 @@ struct europa_interface {
 	uint32_t reserved_to_end[14];
 };
 
-/* Which interface the frames to a MAC address may be for: its row says whether they are. Whoever
- * came last has the place. Table `hints`, by europa_hint_place(). */
+/* Which interface the frames to a MAC address may be for: its row says whether they are. The latest
+ * writer has the place. Table `hints`, by europa_hint_place(). */
 struct europa_hint {
 	uint32_t interface;
 	uint32_t reserved;
@@ -103,8 +106,8 @@ static inline uint32_t europa_hint_place(uint64_t address, uint32_t port)
 	return ((address ^ port) * 0x9e3779b97f4a7c15ull >> 32) % EUROPA_HINTS;
 }
 
-/* What a slice may be given of what comes in by a port: a token bucket, kept as the time
- * until which its rate is used up, in 64ths of a nanosecond. Table `meters`, from 1 on. */
+/* A slice's highest received rate from a port: a token bucket, kept as the time until which its
+ * rate is used up, in 64ths of a nanosecond. Table `meters`, from 1 on. */
 struct europa_meter {
 	/* written by the node */
 	uint64_t cost;  /* of a byte, in 2^-20 of that unit; 0: nothing is policed */
@@ -178,15 +181,23 @@ struct europa_counters {
 	uint64_t tx_drop_queue;    /* the port's queue is full */
 	uint64_t tx_drop_device;   /* the socket refused it */
 	uint64_t tx_drop_link;     /* the other end of the link has no room */
-	uint64_t tx_drop_filter;   /* a rule of its slice says so */
-	uint64_t rx_drop_rate;     /* over what its slice has reserved of the port */
+	uint64_t tx_drop_filter;   /* a rule of its slice decides it */
+	uint64_t rx_drop_rate;     /* over its slice's reservation of the port */
 	uint64_t rx_kernel_ns;     /* CPU time of receive programs, from one of 64 frames */
-	uint64_t rx_drop_program;  /* the router's XDP program says so */
+	uint64_t rx_drop_program;  /* the router's XDP program decides it */
 	uint64_t rx_drop_aborted;  /* the router's XDP program failed: XDP_ABORTED, or no verdict */
 	uint64_t rx_drop_target;   /* the router's XDP program named a device that it does not have */
-	uint64_t reserved_to_end[2];
+	uint64_t tx_drop_hops;     /* it has crossed as many links of kernel routers as it may */
+	uint64_t tx_drop_live;     /* longer than kernel routers may send over a link */
+	uint64_t tx_offered;       /* taken from its transmit ring, or sent to it by a rule or a program */
+	uint64_t tx_elsewhere;     /* of these, sent by a rule to another interface or back to the router */
+	uint64_t tx_drop_line;     /* its link loses some, or is full */
+	uint64_t tx_drop_switch;   /* held by a switch that has ended */
+	uint64_t reserved_to_end[4];
 };
 
+/* Most links that a frame may cross from kernel router to kernel router in a row. */
+#define EUROPA_CAGE_HOPS 4
 /* Devices that the XDP program of a router can name: 1 to this, less one. */
 #define EUROPA_CAGE_DEVICES 64
 /* Bytes that a frame may grow by at once. */
@@ -202,10 +213,14 @@ struct europa_caged {
 	uint32_t verdict; /* XDP_ */
 	uint32_t metadata; /* bytes before the frame */
 	uint32_t resized;  /* the program has changed its length */
-	uint32_t reserved[2];
+	/* the receive program */
+	uint32_t hops; /* links between kernel routers that the frame has crossed */
+	uint32_t taps; /* captures that want the frames of the interface, a bit each; mostly 0 */
+	uint32_t number; /* of the captured frame, among those of this CPU */
+	uint32_t reserved;
 };
 
-/* What one CPU has received for routers. Table `receivers`, by CPU. */
+/* Frames that one CPU has received for routers. Table `receivers`, by CPU. */
 struct europa_receiver {
 	uint64_t frames;
 	uint64_t reserved_to_end[7];
@@ -227,7 +242,7 @@ struct europa_worker {
 	uint32_t reserved[14];
 };
 
-/* What a capture wants, and what it lost. Table `tap_state`, by tap. */
+/* The settings of a capture, and its losses. Table `tap_state`, by tap. */
 #define EUROPA_MAX_TAPS 8
 /* Of frames that go one way; each way has its own, as they are on different CPUs. */
 struct europa_tap_side {
@@ -235,7 +250,7 @@ struct europa_tap_side {
 	int64_t tokens __attribute__((aligned(64)));
 	uint64_t refilled_ns;
 	uint64_t lost_rate; /* frames not copied: over the rate */
-	uint64_t lost_room; /* frames not copied: nobody has read the ring in time */
+	uint64_t lost_room; /* frames not copied: the reader of the ring was too slow */
 	uint64_t reserved_to_end[4];
 };
 struct europa_tap {
@@ -259,13 +274,14 @@ struct europa_record {
 	uint8_t cause; /* 0: went its way; else the number of its counter in europa_counters */
 	uint8_t way;   /* EUROPA_WAY_ */
 	uint8_t reserved;
-	uint64_t reserved_to_end;
+	uint64_t frame; /* the same in all records of a frame of a kernel router's program; else 0 */
 };
 #define EUROPA_WAY_POOL 0 /* into the pool, from a port */
 #define EUROPA_WAY_LIVE 1 /* out by a kick */
 #define EUROPA_WAY_SOCKET 2
 #define EUROPA_WAY_LINK 3
 #define EUROPA_WAY_CAGE 4 /* into, or out of, the cage of a router's XDP program */
+#define EUROPA_WAY_VERDICT 5 /* what the program left of the frame, where it does not leave */
 
 /* Exact matches: table `exact`. */
 #define EUROPA_MATCH_MAC 1
@@ -301,9 +317,9 @@ _Static_assert(sizeof(struct europa_hint) == 8, "hint");
 _Static_assert(sizeof(struct europa_meter) == 128, "meter");
 _Static_assert(sizeof(struct europa_encap) == 80, "encap");
 _Static_assert(sizeof(struct europa_pool_state) == 256, "pool state");
-_Static_assert(sizeof(struct europa_counters) == 192, "counters");
+_Static_assert(sizeof(struct europa_counters) == 256, "counters");
 _Static_assert(sizeof(struct europa_receiver) == 64, "receiver");
-_Static_assert(sizeof(struct europa_caged) == 32, "caged");
+_Static_assert(sizeof(struct europa_caged) == 40, "caged");
 _Static_assert(sizeof(struct europa_transmit) == 16, "transmit");
 _Static_assert(sizeof(struct europa_worker) == 128, "worker");
 _Static_assert(sizeof(struct europa_tap) == 192, "tap");

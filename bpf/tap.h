@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Taps: copies of an interface's frames for `europa capture`. An interface that nobody
- * captures costs one look at a word that lies in a cache line already there. One that is
- * captured costs its tap's rate at most: a bounded number of copies a second. Nobody is
- * woken: the reader looks by itself.
+ * Taps: copies of an interface's frames for `europa capture`. An interface without a capture costs
+ * one look at a word in a cache line that is already there. One that is captured costs its tap's
+ * rate at most: a bounded number of copies a second. It wakes no process: the reader polls.
  */
 #ifndef EUROPA_TAP_H
 #define EUROPA_TAP_H
@@ -19,13 +18,13 @@
 /* The frame does not hold it. */
 #define TAPPED_NOTHING 2
 
-/* What is copied. Linux before 6.13 allows 512 bytes of stack for all calls on the way here. */
+/* The copied part. Linux before 6.13 allows 512 bytes of stack for all calls on the way here. */
 struct tapped {
 	__u64 copy; /* address of the router's copy; 0: the frame is as it sees it */
 	__u32 taps;
 	__u32 interface;
 	__u16 length;   /* as the router sees it */
-	__u16 skip;     /* bytes before what the router sees */
+	__u16 skip;     /* bytes before the router's view */
 	__u8 form; /* TAPPED_ */
 	__u8 direction;
 	__u8 cause;
@@ -52,7 +51,8 @@ static __always_inline int tap_allows(struct europa_tap_side *side, __u64 rate, 
 
 /* Copies into a record of `bytes`, a constant in each of its uses; 0 if there is room. */
 static __always_inline int tap_into(context *ctx, void *ring, const struct tapped *t,
-				    __u64 now, __u32 captured, const __u32 bytes)
+				    __u64 now, __u64 frame, __u32 captured,
+				    const __u32 bytes)
 {
 	const __u32 room = bytes - sizeof(struct europa_record);
 	struct europa_record *record = bpf_ringbuf_reserve(ring, bytes, 0);
@@ -65,6 +65,7 @@ static __always_inline int tap_into(context *ctx, void *ring, const struct tappe
 	record->direction = t->direction;
 	record->cause = t->cause;
 	record->way = t->way;
+	record->frame = frame;
 	asm volatile("" : "+r"(captured));
 	if (captured > room)
 		captured = room;
@@ -86,13 +87,25 @@ static __always_inline int tap_into(context *ctx, void *ring, const struct tappe
 	return 0;
 }
 
+/* The number that all records of one frame of a kernel router's program share. */
+static __always_inline __u64 frame_number(const struct tapped *t)
+{
+#ifdef EUROPA_CAGES
+	__u32 zero = 0;
+	struct europa_caged *caged_now = bpf_map_lookup_elem(&caged, &zero);
+	if (caged_now && (t->way == EUROPA_WAY_CAGE || t->way == EUROPA_WAY_VERDICT))
+		return (__u64)(bpf_get_smp_processor_id() + 1) << 32 | caged_now->number;
+#endif
+	return 0;
+}
+
 /* Copies the frame for every tap that wants it. Not static: the verifier looks at it once,
  * not once more for every state in which it may be called. */
 __noinline int tap(context *ctx, const struct tapped *t)
 {
 	if (!ctx || !t)
 		return 0;
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now = bpf_ktime_get_ns(), frame = frame_number(t);
 	for (__u32 i = 0; i < EUROPA_MAX_TAPS; i++) {
 		__u32 number = i;
 		if (!(t->taps & 1u << i))
@@ -112,15 +125,15 @@ __noinline int tap(context *ctx, const struct tapped *t)
 			captured = state->snaplen;
 		int lost;
 		if (captured <= 128 - 32)
-			lost = tap_into(ctx, ring, t, now, captured, 128);
+			lost = tap_into(ctx, ring, t, now, frame, captured, 128);
 		else if (captured <= 512 - 32)
-			lost = tap_into(ctx, ring, t, now, captured, 512);
+			lost = tap_into(ctx, ring, t, now, frame, captured, 512);
 		else if (captured <= 2048 - 32)
-			lost = tap_into(ctx, ring, t, now, captured, 2048);
+			lost = tap_into(ctx, ring, t, now, frame, captured, 2048);
 		else if (captured <= 10240 - 32)
-			lost = tap_into(ctx, ring, t, now, captured, 10240);
+			lost = tap_into(ctx, ring, t, now, frame, captured, 10240);
 		else
-			lost = tap_into(ctx, ring, t, now, captured, 16384);
+			lost = tap_into(ctx, ring, t, now, frame, captured, 16384);
 		if (lost)
 			__sync_fetch_and_add(&side->lost_room, 1);
 	}

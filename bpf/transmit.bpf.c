@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The transmit program: run by a switch worker in live-frame mode, once for each
- * descriptor of its transmit list. Copies the frame out of its router's pool, checks
- * the copy, which nobody else can write, and sends it.
+ * The transmit program: run by a switch worker in live-frame mode, once for each descriptor of its
+ * transmit list. Copies the frame out of its router's pool, checks the copy, which only this
+ * program can write, and sends it.
  */
 #include "egress.h"
 #include "ring.h"
@@ -12,7 +12,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Which worker runs this instance. */
 const volatile __u32 worker = 0;
 
-/* Sets the length of a recycled frame: its contents are whatever it carried last. */
+/* Sets the length of a recycled frame: it has its former contents. */
 static __always_inline int set_length(struct xdp_md *ctx, __u32 length)
 {
 	/* It lies in one piece. */
@@ -20,7 +20,7 @@ static __always_inline int set_length(struct xdp_md *ctx, __u32 length)
 	return change ? bpf_xdp_adjust_tail(ctx, change) : 0;
 }
 
-/* Copies the frame behind what goes before it; 0 if that is possible. */
+/* Copies the frame behind its outer headers; 0 if that is possible. */
 static __always_inline int copy_out(struct xdp_md *ctx, __u32 id, struct europa_interface *from,
 				    void *pool, __u32 slots, __u64 word, const __u32 slot_bytes)
 {
@@ -35,9 +35,9 @@ static __always_inline int copy_out(struct xdp_md *ctx, __u32 id, struct europa_
 		return -1;
 	if (length > EUROPA_MAX_LIVE_FRAME - MAX_ENCAP)
 		return -1;
-	/* The verifier does not relate two variables: it needs a bound on each whose sum
-	 * fits. What a small slot can hold lies in one of these (but for a frame of over
-	 * 1536 bytes that a router has moved back from where it came, which is refused). */
+	/* The verifier does not relate two variables: it needs a bound on each whose sum fits. The
+	 * contents of a small slot lie in one of these (except a frame of over 1536 bytes that a router
+	 * has moved back from its place, which is refused). */
 	if (offset <= 384) {
 		if (length > slot_bytes - 384)
 			return -1;
@@ -62,7 +62,7 @@ static __always_inline int copy_out(struct xdp_md *ctx, __u32 id, struct europa_
 	return bpf_xdp_store_bytes(ctx, 0, frame, length);
 }
 
-/* Gives the slot to whom its word names: it is not needed any more. */
+/* Gives the slot to the ring that its word names: the frame has left. */
 static __always_inline void give_back_into(void *pool, struct europa_pool_state *state, __u64 word,
 					   const __u32 slot_bytes)
 {
@@ -131,7 +131,7 @@ SEC("xdp") int europa_transmit(struct xdp_md *ctx)
 	else
 		cause = take(ctx, id, from, state, pool_id, word, &small_pools, count,
 			     EUROPA_SMALL_SLOT_BYTES);
-	/* Without a copy the frame holds what it carried last, perhaps another's. */
+	/* Without a copy the frame has its former contents, perhaps another's. */
 	__u32 copied = !cause;
 	if (!cause)
 		cause = refusal(ctx, id, from, count);

@@ -16,7 +16,7 @@ use crate::measure::Timing;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "europa-bench", version)]
 pub(crate) struct Options {
-    /// What to measure
+    /// Cases to measure
     #[arg(value_enum, default_value = "all", value_name = "CASE")]
     case: Vec<Case>,
 
@@ -24,7 +24,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) quick: bool,
 
-    /// Runs of each system, of which the median counts [default: 5, with --quick 3]
+    /// Runs of each system; the median counts [default: 5, with --quick 3]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     repeat: Option<u32>,
 
@@ -78,7 +78,7 @@ pub(crate) struct Options {
     pub(crate) count: Option<String>,
 }
 
-/// What can be measured.
+/// The cases.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Case {
     /// Every case
@@ -95,15 +95,15 @@ pub(crate) enum Case {
     Graph,
     /// Look-ups in a full routing table while another thread changes it, beside a trie with a lock
     FibUpdate,
-    /// What a stream at half the highest rate loses while Europa's node is killed or changed
+    /// Losses of a stream at half the highest rate while Europa's node is killed or changed
     Changes,
-    /// What a packet costs in the queue manager, beside a plain queue
+    /// Cost of a packet in the queue manager, and in a plain queue
     Queues,
-    /// What slices get of a port that all want, and how long one waits beside a flood
+    /// Shares of slices on a port that all want, and the waiting time of one beside a flood
     Shares,
-    /// What a frame costs that is dropped because its slice is over its rate
+    /// Cost of a frame that is dropped because its slice is over its rate
     Policing,
-    /// What the receive and transmit programs cost, beside ones that only drop and only redirect
+    /// Cost of the receive and transmit programs, and of ones that only drop and only redirect
     Substrate,
     /// How long a router waits for a core that eight of them want
     Preemption,
@@ -154,7 +154,7 @@ impl Options {
         self.case.contains(&case)
     }
 
-    /// Runs of which the median counts.
+    /// Runs; their median counts.
     pub(crate) fn repeat(&self) -> u32 {
         self.repeat.unwrap_or(if self.quick { 3 } else { 5 })
     }
@@ -165,7 +165,7 @@ impl Options {
         Timing { warm_up: Duration::from_millis(warm_up), run: Duration::from_millis(run) }
     }
 
-    /// What the generator sends, without a rate to keep.
+    /// The generator's rate without a limit.
     pub(crate) fn load(&self) -> Load {
         Load {
             frame_bytes: self.frame_bytes,
@@ -182,7 +182,7 @@ impl Options {
         Self { systems, ..self.clone() }
     }
 
-    /// Whether a system is to be measured.
+    /// Whether to measure a system.
     pub(crate) fn wants(&self, system: &str) -> bool {
         self.systems.is_empty()
             || system == "linux"

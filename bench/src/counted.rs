@@ -26,7 +26,7 @@ type Work = Box<dyn FnMut() -> Result<u64>>;
 
 /// A hot loop.
 pub(crate) struct Loop {
-    /// What it is, in words.
+    /// Its description.
     pub(crate) name: &'static str,
     prepare: fn() -> Result<Work>,
 }
@@ -260,7 +260,7 @@ fn filters(cached: bool) -> Result<Work> {
         writer.apply(SLICE, &all).map_err(wrong)?;
         let mut reader = writer.reader(1 << 12);
         return Ok(Box::new(move || {
-            // Whoever changes rules is there as long as somebody looks up.
+            // The writer of rules lives as long as the readers.
             let _ = &writer;
             let mut found = 0;
             for _ in 0..64 {

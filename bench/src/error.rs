@@ -1,9 +1,9 @@
-//! What can go wrong while measuring.
+//! Errors of measurements.
 
 /// Result of everything fallible in this crate.
 pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong while measuring; each names the object concerned.
+/// Errors of measurements; each names the object concerned.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("interrupted; everything has been removed")]

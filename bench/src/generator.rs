@@ -25,7 +25,7 @@ const FRAMES_PER_CALL: u32 = 1 << 17;
 /// TTL of the frames sent.
 pub(crate) const TTL: u8 = 64;
 
-/// What is sent.
+/// The sent frames.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     /// Bytes of a frame, without its check sequence: 60 to 1514.
@@ -34,8 +34,8 @@ pub(crate) struct Load {
     pub(crate) packets_per_second: Option<u64>,
     /// 1 sends to 10.0.1.2; a power of two up to 65536 to as many addresses in 10.1.0.0/16.
     pub(crate) destinations: u32,
-    /// 0, or a number of routers, to each of which frames go in random order: the last two bytes
-    /// of the Ethernet destination and of the address in 10.1.0.0/16 are the router's number.
+    /// 0, or a number of routers. Frames go to each of them in random order: the last two bytes of
+    /// the Ethernet destination and of the address in 10.1.0.0/16 are the router's number.
     pub(crate) routers: u32,
     /// Whether packets carry sequence number and time of sending.
     pub(crate) stamp: bool,

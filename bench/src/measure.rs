@@ -30,7 +30,7 @@ pub(crate) struct Timing {
     pub(crate) run: Duration,
 }
 
-/// What one run found.
+/// The result of one run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Run {
     /// Packets per second at the sink.
@@ -41,20 +41,20 @@ pub(crate) struct Run {
     pub(crate) busy_ns_per_s: f64,
     /// Part of the time that the hypervisor took away, of all cores.
     pub(crate) stolen: f64,
-    /// How often the run had been repeated because it was not steady.
+    /// How often the run was repeated because it was not steady.
     pub(crate) repeated: u32,
-    /// Whether the halves of the last repetition still disagreed, or too much had been stolen.
+    /// Whether the halves of the last repetition still disagreed, or too much time was stolen.
     pub(crate) unsteady: bool,
 }
 
-/// What an offered and a delivered packet cost outside the system under test.
+/// The cost of an offered and a delivered packet outside the system under test.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Ends {
     /// CPU time of sending a packet into a veth.
     pub(crate) generator_ns: f64,
     /// CPU time of receiving a packet from a veth, counting and dropping it.
     pub(crate) sink_ns: f64,
-    /// What the generator can send to a sink on the other core.
+    /// The generator's rate to a sink on the other core.
     pub(crate) generator_pps: f64,
 }
 
@@ -108,8 +108,8 @@ pub(crate) fn until_steady(mut attempt: impl FnMut() -> Result<Run>) -> Result<R
     }
 }
 
-/// Does something again while the hypervisor takes away more than `part` of all cores' time, up
-/// to `tries` times. What came of the attempt that was disturbed the least, and that part of it.
+/// Does something again while the hypervisor takes away more than `part` of all cores' time, up to
+/// `tries` times. The result of the least disturbed attempt, and its disturbed part.
 pub(crate) fn undisturbed<T>(
     part: f64,
     tries: u32,
@@ -135,9 +135,9 @@ pub(crate) fn undisturbed<T>(
 
 /// Learns what generator and sink cost by a wire between them.
 ///
-/// On one core both together are the whole busy time; with the sink's NAPI on the
-/// other core their shares can be told apart. The sum is taken from the first, since
-/// two cores also pay for handing packets over; the split from the second.
+/// On one core both together are the whole busy time; with the sink's NAPI on the other core their
+/// shares can be separated. The sum is taken from the first, since two cores also pay for handing
+/// packets over; the split from the second.
 pub(crate) fn calibrate(load: &Load, timing: Timing) -> Result<Ends> {
     let one_core = |apart: bool| {
         let testbed = Testbed::direct()?;
@@ -160,14 +160,14 @@ pub(crate) fn calibrate(load: &Load, timing: Timing) -> Result<Ends> {
     })
 }
 
-/// What became of packets that carry number and time.
+/// The results of packets that carry number and time.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Stamped {
     /// Mean time from generator to sink.
     pub(crate) delay_us: f64,
     /// The time below which half of them, 99 % and 99.9 % stay, to within an eighth.
     pub(crate) delays_us: [f64; 3],
-    /// What the time of each differs by from that of the one before, in the mean.
+    /// The mean difference between the time of each and of the one before.
     pub(crate) jitter_us: f64,
     /// Packets sent.
     pub(crate) sent: u64,

@@ -80,7 +80,7 @@ impl Namespace {
 
 impl Drop for Namespace {
     fn drop(&mut self) {
-        // What remains is removed by the next start.
+        // The next start removes the remains.
         let _ = shell::run(&format!("ip netns delete {}", self.name));
     }
 }

@@ -111,7 +111,7 @@ impl Bare {
         drop_time(&self.drop, frames, frame, self.device)
     }
 
-    /// What [`Kicker::kick`] does, but with frames that hold something from the beginning.
+    /// The work of [`Kicker::kick`], but with frames that have contents from the beginning.
     pub(crate) fn kick(&self, frames: u32, frame: &[u8]) -> Result<()> {
         let options = libbpf_sys::bpf_test_run_opts {
             repeat: frames as i32,
@@ -125,7 +125,7 @@ impl Bare {
 
 /// Takes away what Europa's programs of a killed benchmark have pinned.
 pub(crate) fn remove_leftovers() {
-    // What cannot be removed is told by who makes it again.
+    // The next run reports a leftover that cannot be removed.
     let _ = Substrate::remove(Path::new(DIRECTORY));
 }
 
@@ -142,7 +142,7 @@ fn europa(error: europa_substrate::Error) -> Error {
     wrong(error.to_string())
 }
 
-/// Europa's maps and programs, with a port, pools that take what comes by it, and a worker.
+/// Europa's maps and programs, with a port, pools for its packets, and a worker.
 pub(crate) struct Europa {
     _port: PortAttachment,
     device: u32,
@@ -204,7 +204,7 @@ impl Europa {
         self.pools[pool].mac
     }
 
-    /// Whether the checksums of what comes by the port may be partial, as from a veth.
+    /// Whether received checksums may be partial, as from a veth.
     pub(crate) fn set_partial(&self, partial: bool) {
         let flags = if partial { layout::PORT_LOCAL_SENDER } else { 0 };
         let own = (0..layout::MAX_PORTS).filter(|place| self.ports.get(*place).id == PORT);
@@ -245,13 +245,13 @@ impl Europa {
         Ok(())
     }
 
-    /// Sends what has been put into the list.
+    /// Sends the entries of the list.
     pub(crate) fn kick(&mut self, frames: u32, frame_bytes: u16) -> Result<()> {
         self.kicker.kick(frames, frame_bytes.into()).map_err(|error| wrong(error.to_string()))
     }
 }
 
-/// A pool, and its router's end: who takes what has come, and gives the slots back.
+/// A pool, and its router's end, which takes the packets and gives the slots back.
 struct Pool {
     slots: u32,
     mac: [u8; 6],
@@ -280,8 +280,8 @@ impl Pool {
         Ok(Self { slots, mac, interface, handle, view, rx_head: 0 })
     }
 
-    /// Takes all frames out of the receive ring, and gives their slots back as if they had been
-    /// sent. How many there were.
+    /// Takes all frames out of the receive ring, and gives their slots back as after a send. How
+    /// many there were.
     fn give_back(&mut self, pool_state: &Table<layout::PoolState>) -> u32 {
         let tail = offset_of!(layout::PoolState, recycle_tail);
         let tail = pool_state.atomic_u32(self.handle.id, tail);

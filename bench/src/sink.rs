@@ -24,7 +24,7 @@ pub(crate) enum Hook {
     Tcx,
 }
 
-/// What the sink is to look at beside counting.
+/// The checks of the sink in addition to counting.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Checks {
     /// Every packet's TTL must have been lowered by so many routers; 0 does not look.
@@ -35,7 +35,7 @@ pub(crate) struct Checks {
     pub(crate) flows: bool,
 }
 
-/// What arrived. Mirrors `struct counters` of bpf/sink.bpf.c.
+/// The arrived frames. Mirrors `struct counters` of bpf/sink.bpf.c.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(crate) struct Counters {
     /// Packets of the generator.
@@ -136,7 +136,7 @@ impl Sink {
         })
     }
 
-    /// What has arrived so far, over all cores.
+    /// The frames arrived up to now, over all cores.
     pub(crate) fn counters(&self) -> Result<Counters> {
         let map = self
             .object

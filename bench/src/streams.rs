@@ -47,7 +47,7 @@ pub(crate) struct Streams {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What all threads look at.
+/// The shared state of all threads.
 struct Shared {
     stop: AtomicBool,
     bytes: Vec<AtomicU64>,
@@ -82,7 +82,7 @@ pub(crate) fn lay(testbed: &Testbed, count: u32, mac: impl Fn(u32) -> [String; 2
 }
 
 impl Streams {
-    /// What one stream for each number gets through in a while, after a warm-up.
+    /// The bytes of one stream for each number in a while, after a warm-up.
     pub(crate) fn received(
         testbed: &Testbed,
         count: u32,
@@ -123,7 +123,7 @@ impl Streams {
         }
     }
 
-    /// What arrives in a while.
+    /// The bytes that arrive in a while.
     fn observe(&self, time: Duration) -> Result<Received> {
         let (begun, first) = (Instant::now(), self.bytes());
         interrupt::sleep(time / 2)?;
@@ -137,7 +137,7 @@ impl Streams {
         Ok(Received { bps: all as f64 * 8.0 / elapsed.as_secs_f64(), flows, steady: !differ })
     }
 
-    /// What arrives in a while; a few times over while the halves of it disagree.
+    /// The bytes that arrive in a while; a few times over while the halves of it disagree.
     fn steadily(&self, time: Duration) -> Result<Received> {
         for _ in 1..TRIES {
             let received = self.observe(time)?;
@@ -169,7 +169,7 @@ impl Drop for Streams {
     }
 }
 
-/// Takes whoever comes, each with a thread of its own, and waits for them in the end.
+/// Takes each connection in a thread of its own, and waits for them in the end.
 fn take(listener: &TcpListener, shared: &Arc<Shared>) {
     let mut readers = Vec::new();
     while shared.goes_on() {

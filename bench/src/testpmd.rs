@@ -19,7 +19,7 @@ const PROGRAM: &str = "dpdk-testpmd";
 const STARTS: Duration = Duration::from_millis(5000);
 /// It forwards when it says this for the first time.
 const READY: &str = "NIC statistics";
-/// What it may take to begin, and to end.
+/// The limits of its start and its end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why it cannot be measured here.
@@ -38,7 +38,7 @@ pub(crate) fn knows_af_xdp() -> std::result::Result<(), String> {
         Ok(libraries) if !libraries.contains(LIBRARY) => {
             Err(format!("DPDK's {LIBRARY} is not installed (Debian: librte-net-af-xdp23)"))
         }
-        // Who cannot look learns it from testpmd.
+        // If the check is impossible, testpmd reports the error.
         _ => Ok(()),
     }
 }

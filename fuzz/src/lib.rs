@@ -1,4 +1,4 @@
-//! What the fuzz targets do with an input. A test of `europa-elements` does the same with every
+//! The use of an input by the fuzz targets. A test of `europa-elements` does the same with every
 //! file below `seeds`, so none of them may panic, hang, open a file or ask for much memory.
 
 use std::io;
@@ -51,7 +51,7 @@ pub fn configuration(data: &[u8]) {
         Ok(graph) => {
             let flat = graph.to_string();
             let again = compile(&flat, "f", &classes).map(|graph| graph.to_string());
-            // What variables put together can read differently the second time.
+            // Joined variables can read differently the second time.
             assert!(source.contains('$') || again.as_deref().ok() == Some(&flat), "{flat}");
         }
         Err(errors) => drop(errors.plain().to_string()),
@@ -87,7 +87,7 @@ pub fn filter(data: &[u8]) {
     run(graph, |_| {});
 }
 
-/// What a class makes of arguments: the class in the first line, in the next how many inputs and
+/// A class with these arguments: the class in the first line, in the next how many inputs and
 /// outputs are connected, in each other one an argument.
 pub fn arguments(data: &[u8]) {
     let text = String::from_utf8_lossy(data);

@@ -77,7 +77,7 @@ struct europa {
 	/* The switch's sleep flag, and what wakes it. */
 	const _Atomic uint64_t *switch_sleeps;
 	int doorbell;
-	/* What wakes this program: a BPF ring buffer with its two positions, and a pipe. */
+	/* The events that wake this program: a BPF ring buffer with its two positions, and a pipe. */
 	_Atomic uint64_t *waker_read;
 	const _Atomic uint64_t *waker_written;
 	int waker;
@@ -199,7 +199,7 @@ static inline void europa_flush(struct europa *pool)
 	if (!pool->sent)
 		return;
 	pool->sent = 0;
-	/* What was sent is published; the flag is read after it. */
+	/* Sent packets are published; the flag is read after that. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(pool->switch_sleeps, memory_order_relaxed))
 		/* A doorbell that rings already rings. */
@@ -335,8 +335,9 @@ static inline void europa_wait(struct europa *pool)
 		sched_yield();
 		return;
 	}
-	/* Whoever publishes does so and then reads the flag; we set it and then look, for so long
-	 * that a processor that publishes has shown what it held back when it read the flag. */
+	/* The publisher writes the ring, then reads the flag; the sleeper sets the flag, then checks the
+	 * ring for so long that a processor has shown the stores that it held back when it read the
+	 * flag. */
 	atomic_store(asleep, 1);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!europa_look_on(pool)) {

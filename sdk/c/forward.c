@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A data plane that forwards: what comes in by one of two interfaces goes out by the other, as
- * it is. Build it with `cc -O2 -o forward forward.c`. */
+/* A data plane that forwards: packets of each of two interfaces leave by the other, unchanged.
+ * Build it with `cc -O2 -o forward forward.c`. */
 #include <stdio.h>
 
 #include "europa.h"

@@ -62,7 +62,7 @@ class Packet:
     def __init__(self, slot, start, view, metadata, answered):
         self.slot, self.start, self.view = slot, start, view
         self.metadata, self.keyed = metadata, False
-        # What a rule of the slice's has answered to a key: 16 bytes, or None.
+        # The result of a slice's rule for a key: 16 bytes, or None.
         self.result = bytes(metadata[RESULT]) if answered else None
         self.queue = 0  # Of the slice, up to 32767; 0 is the interface's own.
 
@@ -178,8 +178,8 @@ class Pool:
             return
         self.asleep[0] = 1
         if not any(ring.peek() & VALID for ring in self.rx):
-            # A store and a later load may change places even on x86, and Python knows no
-            # barrier: nobody sleeps for longer than this.
+            # A store and a later load may change places even on x86, and Python has no barrier: no
+            # sleep is longer than this.
             if any(fd == self.wake for fd, _ in self.poll.poll(50)):
                 os.read(self.wake, PAGE)
             self.read[0] = struct.unpack_from("=Q", self.written)[0]

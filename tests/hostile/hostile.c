@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What takes the place of a router's program, inside its process: see tests/src/hijack.rs,
- * which compiles this, writes it over the router's code and jumps to `start`.
+ * The replacement of a router's program, inside its process: see tests/src/hijack.rs, which
+ * compiles this, writes it over the router's code and jumps to `start`.
  *
  * It has what the router had and nothing else: no library, no writable memory but the
  * stack and what it finds mapped. So: no tables of pointers, no globals.
@@ -14,7 +14,7 @@ typedef uint32_t u32;
 typedef uint64_t u64;
 typedef int64_t i64;
 
-/* What it can do; the same names, in the same order, in tests/src/hijack.rs. */
+/* Its attacks; the same names, in the same order, in tests/src/hijack.rs. */
 enum attack {
 	FORGE,    /* well-formed descriptors of random slots, lengths, offsets, interfaces */
 	TWICE,    /* one slot in every ring, many times */
@@ -129,7 +129,7 @@ static u64 word_of(u32 slot, u32 offset, u32 length, u32 interface, u32 flags)
 	       (length & EUROPA_WORD_LENGTH_MASK);
 }
 
-/* Wakes the switch, whichever descriptor its doorbell is. */
+/* Wakes the switch, by any descriptor that may be the doorbell. */
 static void ring_bells(void)
 {
 	u64 one = 1;
@@ -314,7 +314,7 @@ static void descriptors(struct state *s)
 	for (u32 fd = 0; fd < 16; fd++) {
 		if (fd == s->o->control)
 			continue;
-		/* Blocking, for whoever shares the open file ... */
+		/* Blocking, for every process that shares the open file ... */
 		call(NR_fcntl, fd, 4, 0, 0, 0, 0);
 		if (any(s) & 1) {
 			int off = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A data plane that means harm, built against the SDK as anybody could: tests/tests/hostile_program.rs
- * starts it as a router's `program:`, with the name of what it is to do. It has what the sandbox
- * lets a program of the user's have: a C library, files to read, threads, and the pool.
+ * A hostile data plane, built against the SDK as any tenant could: tests/tests/hostile_program.rs
+ * starts it as a router's `program:`, with the name of its attack. It has what the sandbox lets a
+ * program of the user's have: a C library, files to read, threads, and the pool.
  *
  * It says "begun" once it has begun, "made N" after that many attempts that came to nothing, and
  * "BREACH" with what succeeded that must not.
@@ -132,7 +132,7 @@ static void threads(uint64_t *seed)
 	spin((void *)(uintptr_t)(next(seed) | 1));
 }
 
-/* What a program may ask for in vain. */
+/* Requests that a program may not make. */
 static void refused(void)
 {
 	static const char *const files[] = { "/etc/shadow", "/etc/passwd", "/dev/mem", "/dev/kmsg",
@@ -199,7 +199,7 @@ static void descriptors(uint64_t *seed)
 	}
 }
 
-/* System calls that end whoever makes them. Returns only if one was answered. */
+/* System calls that end the calling process. Returns only if one was answered. */
 static void forbidden(const char *which)
 {
 	long number = strtol(which, NULL, 10);

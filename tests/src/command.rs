@@ -16,7 +16,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
-/// What can go wrong in the laboratory.
+/// Errors of the laboratory.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A command could not be started.
@@ -34,7 +34,7 @@ pub enum Error {
         command: String,
         /// How it ended.
         status: ExitStatus,
-        /// What it wrote.
+        /// Its output.
         output: String,
     },
     /// A command did not end in time and was killed.
@@ -44,7 +44,7 @@ pub enum Error {
         command: String,
         /// How long it had.
         limit: Duration,
-        /// What it wrote until then.
+        /// Its output until then.
         output: String,
     },
     /// A command wrote something else than expected.
@@ -52,15 +52,15 @@ pub enum Error {
     Unreadable {
         /// The command line.
         command: String,
-        /// What is missing.
+        /// The missing part.
         what: String,
-        /// What it wrote.
+        /// Its output.
         output: String,
     },
     /// A namespace, file or socket could not be used.
     #[error("{what}")]
     Io {
-        /// What was attempted.
+        /// The attempted operation.
         what: String,
         /// The system's reason.
         source: io::Error,
@@ -74,7 +74,7 @@ impl Error {
     }
 }
 
-/// What a command that ended left.
+/// The result of an ended command.
 #[derive(Clone, Debug)]
 pub struct Output {
     /// How it ended.
@@ -106,13 +106,13 @@ struct Taken {
 }
 
 impl Taken {
-    /// What has been written. A machine may stand still between any two lines, so that whoever
-    /// asks looks into the pipe itself.
+    /// The output. A machine may stand still between any two lines, so the caller looks into the
+    /// pipe itself.
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.take().0).into_owned()
     }
 
-    /// Takes what is there; whether more may come.
+    /// Takes the present output; returns whether more may come.
     fn take(&self) -> (MutexGuard<'_, Vec<u8>>, bool) {
         let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = match (&self.pipe).read_to_end(&mut text) {
@@ -178,12 +178,12 @@ impl Process {
         self.child.id()
     }
 
-    /// What it wrote to its standard output until now.
+    /// Its present standard output.
     pub fn stdout(&self) -> String {
         self.stdout.text()
     }
 
-    /// What it wrote to its standard error until now.
+    /// Its present standard error.
     pub fn stderr(&self) -> String {
         self.stderr.text()
     }
@@ -195,7 +195,7 @@ impl Process {
 
     /// Sends it and its children a signal.
     pub fn signal(&self, signal: Signal) {
-        // It may have ended just now; then there is nobody to tell.
+        // It may have ended just now; then there is no process to signal.
         let _ = killpg(self.group(), signal);
     }
 
@@ -250,7 +250,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // While the child is not waited for, its number is nobody else's.
+        // While the child is not waited for, no other process has its number.
         if self.is_running() {
             let _ = killpg(self.group(), Signal::SIGKILL);
             let _ = self.child.wait();

@@ -1,9 +1,9 @@
-//! Takes a running router over, as an attacker does who has found a hole in its program.
+//! Takes a running router over, like an attacker with an exploit of its program.
 //!
-//! Nothing in Europa helps with it: the test stops the process by `ptrace`, as root may,
-//! writes `tests/hostile/hostile.c` over its code, and lets it go on there. What runs
-//! then is inside the very sandbox that Europa built, and holds what the router held:
-//! its pool, waker, bells, status page, log and control socket.
+//! Nothing in Europa helps with it: the test stops the process by `ptrace`, as root may, writes
+//! `tests/hostile/hostile.c` over its code, and lets it go on there. The new code is inside the
+//! sandbox that Europa built, with the router's descriptors: its pool, waker, bells, status page,
+//! log and control socket.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -16,7 +16,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes};
 
 use crate::command::{Error, run};
 
-/// What the hostile program does, in the order of its `enum attack`.
+/// The attacks of the hostile program, in the order of its `enum attack`.
 pub const ATTACKS: [&str; 13] = [
     "forged descriptors",
     "slots returned twice",
@@ -33,7 +33,7 @@ pub const ATTACKS: [&str; 13] = [
     "files opened",
 ];
 
-/// Whom it is to imitate and annoy: addresses on the left and on the right.
+/// The router to imitate and to attack: addresses on the left and on the right.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Neighbours {
     /// Of the router that is taken over.
@@ -73,17 +73,17 @@ struct Orders {
     report: Report,
 }
 
-/// What it says about its work.
+/// Its report about its work.
 #[derive(Clone, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Report {
     /// How often it made each of [`ATTACKS`].
     pub rounds: [u64; ATTACKS.len()],
-    /// What it could do and should not have been able to.
+    /// Its successes that should have been impossible.
     pub breaches: u64,
     /// The last of them: attack in the upper half, which of its attempts in the lower.
     pub breach: u64,
-    /// What the last forbidden system call that it survived came back with.
+    /// The result of the last forbidden system call that it survived.
     pub call_returned: i64,
     /// How many it survived.
     pub calls_returned: u64,
@@ -202,7 +202,7 @@ impl Hijacked {
         self.pid
     }
 
-    /// What it has done until now.
+    /// Its counters.
     ///
     /// # Errors
     /// It has ended.
@@ -253,7 +253,7 @@ fn possess(
     registers.rdi = orders_at;
     // As if called: a return address below a multiple of 16, and a red zone apart.
     registers.rsp = orders_at - 256 - 8;
-    // Out of whatever system call it was in, which is not to be made again.
+    // Leaves the interrupted system call, which must not restart.
     registers.orig_rax = u64::MAX;
     registers.rax = 0;
     ptrace::setregs(pid, registers)?;

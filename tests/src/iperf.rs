@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::command::{Error, Process, checked};
 use crate::namespace::Namespace;
 
-/// What a finished `iperf3` client said.
+/// The report of a finished `iperf3` client.
 #[derive(Clone, Debug)]
 pub struct Iperf {
     /// Rate at the receiver.
@@ -73,7 +73,7 @@ impl Namespace {
                 Ok(result) => return Ok(result),
                 Err(what) => what,
             };
-            // After each test a server listens anew, and whoever comes meanwhile is sent away.
+            // After each test a server listens again, and refuses clients meanwhile.
             let early = ["Connection reset", "server is busy"].iter().any(|why| what.contains(why));
             if !early || left == 0 {
                 let command = argv.join(" ");

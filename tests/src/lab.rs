@@ -63,8 +63,8 @@ impl Lab {
         self.veth_of(a, b, 1)
     }
 
-    /// Like [`Lab::veth`], each end with so many queues for each direction: what comes is shared
-    /// out among them by its addresses and ports, as a network card's RSS does.
+    /// Like [`Lab::veth`], each end with so many queues for each direction: received packets are
+    /// distributed over them by addresses and ports, as by a network card's RSS.
     ///
     /// # Errors
     /// A device of that name is there.

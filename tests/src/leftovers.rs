@@ -1,4 +1,4 @@
-//! What Europa could leave behind: found by comparing before and after.
+//! Possible remains of Europa: found by comparing before and after.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -51,8 +51,8 @@ impl Leftovers {
         Ok(Leftovers(found))
     }
 
-    /// What is there now and was not when `self` was taken. Waits up to two seconds for
-    /// what vanishes by itself, such as a killed process that nobody has asked about yet.
+    /// Objects that were missing when `self` was taken. Waits up to two seconds for objects that
+    /// vanish by themselves, such as a killed process before it is reaped.
     ///
     /// # Errors
     /// `ip` does not answer.
@@ -82,7 +82,7 @@ fn files(folder: &Path, ours: &dyn Fn(&Path) -> bool, what: &str, found: &mut BT
     }
 }
 
-/// Processes are told apart by number and start time: numbers are used again.
+/// Processes are identified by number and start time: numbers are used again.
 fn processes(found: &mut BTreeSet<String>) {
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -21,7 +21,7 @@ const LONGEST_TURN_US: u64 = 150_000;
 
 static NODES: AtomicU32 = AtomicU32::new(0);
 
-/// A node; taken down when dropped. What goes wrong ends the test: all its methods panic.
+/// A node; taken down when dropped. A failure ends the test: all its methods panic.
 #[derive(Debug)]
 pub struct Node {
     instance: String,
@@ -29,9 +29,11 @@ pub struct Node {
     folder: tempfile::TempDir,
     /// Microseconds that no turn of its loop exceeds.
     longest_turn_us: u64,
+    /// Whether its equations of counters are checked at the end.
+    ledgers_checked: AtomicBool,
 }
 
-/// What a node counts for an interface.
+/// A node's counters of an interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets put into the router's ring.
@@ -52,18 +54,25 @@ impl Node {
             inside: inside.map(Namespace::path),
             folder: tempfile::tempdir().expect("a folder"),
             longest_turn_us: LONGEST_TURN_US,
+            ledgers_checked: AtomicBool::new(std::env::var_os("EUROPA_LEDGERS").is_some()),
         }
     }
 
-    /// The same with another bound for the CPU time of a turn of its loop, where a test does what is
-    /// known to take longer.
+    /// Checks at the end that every lost packet has a cause. With `EUROPA_LEDGERS` in the environment
+    /// every node does.
+    pub fn check_ledgers(&self) {
+        self.ledgers_checked.store(true, Ordering::Relaxed);
+    }
+
+    /// The same with another bound for the CPU time of a turn of its loop, for tests with longer
+    /// turns.
     #[must_use]
     pub fn with_turns_of(mut self, longest: Duration) -> Node {
         self.longest_turn_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
         self
     }
 
-    /// Runs `europa` for this node, whatever comes of it.
+    /// Runs `europa` for this node, and ignores its result.
     #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
     pub fn attempt(&self, arguments: &[&str]) -> Output {
         self.start(arguments).wait(Duration::from_secs(90)).expect("europa ends")
@@ -209,6 +218,20 @@ impl Node {
         Some((status["node"]["long_turns"].as_u64()?, status["node"]["longest_turn_us"].as_u64()?))
     }
 
+    /// Equations of counters that do not hold although the node is at rest: packets that were lost
+    /// without a cause. None if no node answers.
+    fn unbalanced(&self) -> Vec<String> {
+        if !self.ledgers_checked.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let output = self.attempt(&["doctor", "--live", "--json"]);
+        let Ok(Value::Array(checked)) = serde_json::from_str(&output.stdout) else {
+            return vec![format!("europa doctor --live: {}{}", output.stdout, output.stderr)];
+        };
+        let wrong = |one: &&Value| one["holds"] == false;
+        checked.iter().filter(wrong).map(|one| one["equation"].to_string()).collect()
+    }
+
     fn tell(&self) {
         let mut stderr = std::io::stderr();
         let logs = fs::read_dir(self.directory().join("log")).into_iter().flatten().flatten();
@@ -233,7 +256,14 @@ impl Drop for Node {
             self.tell();
         }
         let turns = self.long_turns();
+        let unbalanced = match turns.is_some() && !std::thread::panicking() {
+            true => self.unbalanced(),
+            false => Vec::new(),
+        };
         self.attempt(&["down"]);
+        if !unbalanced.is_empty() {
+            panic!("packets were lost without a cause:\n{}", unbalanced.join("\n"));
+        }
         if let Some((long, longest)) = turns.filter(|(_, longest)| *longest > self.longest_turn_us)
             && !std::thread::panicking()
         {

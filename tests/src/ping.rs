@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::command::Error;
 use crate::namespace::Namespace;
 
-/// What `ping` said.
+/// The report of `ping`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ping {
     /// Requests sent.
@@ -20,7 +20,7 @@ pub struct Ping {
     pub times: Vec<Duration>,
     /// TTL or hop limit of the last answer.
     pub ttl: Option<u8>,
-    /// What others answered, like `Time to live exceeded`, with the line that says it.
+    /// Answers of other nodes, like `Time to live exceeded`, with the line.
     pub errors: Vec<String>,
 }
 

@@ -8,7 +8,7 @@ use crate::namespace::Namespace;
 /// Debian's, which has Debian's scapy; another one may come first in the path.
 const PYTHON: &str = "/usr/bin/python3";
 
-/// What every script finds: scapy without talk, and `reply`, which sends a frame and
+/// The prelude of every script: scapy without messages, and `reply`, which sends a frame and
 /// returns the first one that `wanted` accepts, or nothing after a second.
 const PRELUDE: &str = r"
 import logging, sys, threading

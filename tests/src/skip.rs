@@ -1,4 +1,4 @@
-//! What a test needs, and what it says when that is not there.
+//! The needs of a test, and its message without them.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ pub fn missing(programs: &[&str]) -> Option<String> {
 /// shows nothing of tests that succeed.
 pub fn skipped(reason: &str) {
     let test = std::thread::current().name().unwrap_or("test").to_owned();
-    // Nobody reads the message if standard error is closed.
+    // The message is lost if standard error is closed.
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {reason}");
 }
 

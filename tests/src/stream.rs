@@ -1,7 +1,7 @@
 //! A stream of UDP packets that are numbered and checked one by one.
 //!
-//! `iperf3` counts what arrives; this says what became of each packet: lost, come twice,
-//! late, changed, or not ours at all.
+//! `iperf3` counts arriving packets; this gives the result for each packet: lost, repeated, late,
+//! changed, or foreign.
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
@@ -65,7 +65,7 @@ fn read(packet: &[u8]) -> Option<(u64, u64)> {
     whole.then_some((stream, sequence))
 }
 
-/// What became of a stream's packets.
+/// The results for a stream's packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Received {
     /// Packets that came for the first time, unchanged.
@@ -158,7 +158,7 @@ pub struct Sink {
 pub struct Stream {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
-    /// What its sink has seen, if it is paced.
+    /// The count of its sink, if it is paced.
     seen: Arc<OnceLock<Arc<AtomicU64>>>,
     /// Most packets under way, if it is paced.
     most: Arc<AtomicU64>,
@@ -273,7 +273,7 @@ impl Namespace {
                     let turn = sequence as usize % packets.len().max(1);
                     let Some(packet) = packets.get_mut(turn) else { return };
                     write(packet, stream, sequence);
-                    // What the kernel refuses was not sent: its number is used again.
+                    // A frame that the kernel refuses was not sent: its number is used again.
                     if socket.send_to(packet, to).is_ok() {
                         sequence += 1;
                         counter.store(sequence, Ordering::Relaxed);
@@ -384,7 +384,7 @@ impl Sink {
         self.packets.load(Ordering::Relaxed)
     }
 
-    /// Waits for what is under way and judges what became of `sent` packets.
+    /// Waits for packets under way and judges the results of `sent` packets.
     pub fn stop(mut self, sent: u64) -> Received {
         self.wanted.store(sent, Ordering::Relaxed);
         let mut received = self.end();

@@ -1,4 +1,4 @@
-//! A node is killed and started again: switch and routers go on, and nobody notices.
+//! A node is killed and started again: switch and routers keep running without a gap.
 
 mod tenants;
 
@@ -79,7 +79,7 @@ fn a_node_killed_and_started_again_ten_times_loses_nothing() {
     let mut times = Vec::new();
     for round in 0..10 {
         kill_node(&tenants);
-        // At another moment each time, and once long enough for everybody to sleep.
+        // At another moment each time, and once long enough for all pollers to sleep.
         sleep(Duration::from_millis(20 + 37 * round));
         let start = Instant::now();
         tenants.up();

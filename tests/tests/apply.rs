@@ -1,4 +1,5 @@
-//! What runs is changed while packets flow: only what differs, and nobody else notices.
+//! Changes while packets flow: only the differing objects change, and no other stream loses a
+//! packet.
 
 mod line;
 
@@ -36,7 +37,7 @@ struct Load<'a> {
     line: &'a Line,
     sink: Sink,
     stream: Stream,
-    /// What the hosts' own kernels had dropped before.
+    /// The former drops of the hosts' own kernels.
     dropped: u64,
 }
 
@@ -57,7 +58,7 @@ impl Load<'_> {
         Load::sent(line, rate, Stream::paced_by)
     }
 
-    /// Of which some may be lost: that must not hold up the others.
+    /// Some of these may be lost: that must not hold up the others.
     fn through_a_restart(line: &Line) -> Load<'_> {
         Load::sent(line, RATE, |stream, _| stream)
     }
@@ -292,7 +293,7 @@ fn what_cannot_be_carried_out_changes_nothing() {
     }
     let received = load.end("five changes refused");
     assert!(received.is_perfect(), "{received:?}");
-    // And what others need stays.
+    // And files that others need stay.
     for (kind, name) in [("port", "left"), ("slice", "red")] {
         assert_eq!(line.node.attempt(&["delete", kind, name]).status.code(), Some(4));
     }
@@ -405,7 +406,7 @@ fn wrong_files_are_told_by_file_and_line_and_change_nothing() {
         let file = line.node.file("wrong.yaml", &wrong);
         let output = line.node.attempt(&["apply", "--dry-run", &file]);
         match output.status.code() {
-            // What was struck out was a space, or part of a name or number.
+            // The removed text was a space, or part of a name or number.
             Some(0) => {}
             Some(4) => {
                 told += 1;

@@ -167,7 +167,7 @@ impl<S: std::io::Read + std::io::Write> Client<S> {
         self.line()
     }
 
-    /// What a read handler answers.
+    /// The value of a read handler.
     fn read(&mut self, handler: &str) -> String {
         assert_eq!(
             self.ask(&format!("READ {handler}\n")),

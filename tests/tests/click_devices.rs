@@ -51,7 +51,7 @@ fn end(process: Process) -> Result<(String, String), Error> {
     Ok((output.stdout.replace("#ready\n", ""), output.stderr))
 }
 
-/// What a handler answered at the end.
+/// The value of a handler at the end.
 fn answer(output: &str, handler: &str) -> u64 {
     let mut lines = output.lines().skip_while(|line| *line != format!("{handler}:"));
     lines.nth(1).and_then(|line| line.parse().ok()).expect("a number")

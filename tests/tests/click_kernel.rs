@@ -96,8 +96,8 @@ impl Gateway {
     }
 }
 
-/// Network address translation as people write it for the kernel module: devices are named by
-/// their Ethernet address, sniffers are shown what goes by, Linux gets what is for the gateway.
+/// Network address translation as written for the kernel module: devices are named by their
+/// Ethernet address, sniffers get passing packets, Linux gets those for the gateway.
 fn nat() -> String {
     format!(
         "AddressInfo(lan 10.0.0.1 10.0.0.0/8 {IN_MAC}, wan 192.0.2.1 192.0.2.0/24 {OUT_MAC}, \

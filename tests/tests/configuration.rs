@@ -1,5 +1,5 @@
-//! Mistakes in configurations, through the command line: what is told, and that nothing
-//! is left or changed.
+//! Mistakes in configurations, through the command line: the messages, and that nothing is left or
+//! changed.
 
 mod line;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use europa_tests::{Leftovers, Namespace, Node, skip_without};
 use line::{Line, ROUTER, ports};
 
-/// What a device is set to, as far as a node might change it.
+/// A device's settings, as far as a node might change them.
 fn state(namespace: &Namespace, device: &str) -> String {
     let link = namespace.ip(&["-details", "link", "show", device]).expect("a device").stdout;
     let features = namespace.run(&["ethtool", "-k", device]).expect("offloads").stdout;
@@ -57,7 +57,7 @@ fn mistakes_are_shown_where_they_stand() {
     let ipv4 = "fast_path: {builtin: ipv4}\n";
     let replaced = |from: &str, to: &str| with(ipv4).replace(from, to);
     let mut wrong = String::new();
-    // File and line, the text underlined, what is wrong, and what would help.
+    // File and line, the text underlined, the mistake, and a remedy.
     for (what, yaml, shown) in [
         ("no YAML", "kind: [port\n".to_owned(), &["node.yaml:", "×"][..]),
         (
@@ -179,7 +179,7 @@ fn mistakes_are_shown_where_they_stand() {
             with("fast_path: {program: [./mine]}\n"),
             &["node.yaml:18:23", "───", "\"./mine\" is no path from the root"],
         ),
-        // What only the machine knows.
+        // Mistakes that only the machine can find.
         (
             "no such device",
             replaced("device: eu-right", "device: eu-wright"),

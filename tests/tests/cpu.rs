@@ -1,5 +1,5 @@
-//! What slices reserve of CPU and memory: routers that spin have their part and no more, also
-//! beside others that spin; control groups come and go.
+//! The slices' reserved CPU and memory: routers that spin have their part and no more, also beside
+//! others that spin; control groups come and go.
 
 use std::fs;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ struct Net {
     _lab: Lab,
 }
 
-/// What statistics say of the router of a slice.
+/// The statistics of the router of a slice.
 fn of(stats: &Value, slice: &str) -> Value {
     let routers = stats["routers"].as_array().cloned().unwrap_or_default();
     let name = format!("{slice}/r");
@@ -132,7 +132,7 @@ fn a_router_that_spins_has_its_part_and_no_more() {
     assert!(told.contains("in place"), "{told}");
     net.gets(["red", "blue"], [0.5, 0.2]);
 
-    // What does not fit: said with what is left, and nothing of it applied.
+    // An excess: reported with the rest, and nothing of it applied.
     let many = std::thread::available_parallelism().expect("CPUs").get();
     let slices = [("red", format!("cpu: {many}")), ("blue", "cpu: 0.2, memory: 999999GB".into())];
     let slices = slices.each_ref().map(|(name, text)| (*name, text.as_str()));
@@ -179,7 +179,7 @@ fn groups_go_with_the_next_start_after_all_was_killed() {
             let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
         }
     };
-    // One that nobody knows of any more.
+    // One that no document names any more.
     fs::create_dir_all(top.join("slice_grey/r")).expect("a group");
     kill_all();
     net.node.up(&text(&net.near, &[("red", "cpu: 0.25, memory: 200MB")]));

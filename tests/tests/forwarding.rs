@@ -1,4 +1,4 @@
-//! What an IPv4 and IPv6 router owes the hosts at its sides, by real traffic.
+//! The duties of an IPv4 and IPv6 router to the hosts at its sides, by real traffic.
 
 mod line;
 
@@ -44,7 +44,7 @@ fn packets_are_forwarded_and_rewritten() {
     }
 }
 
-/// Slots that nobody needs are set aside; what comes while a router has no core finds them.
+/// Unused slots are set aside; packets that arrive while a router has no core find them.
 #[test]
 fn what_comes_while_the_router_stands_still_waits_in_its_pool() {
     skip_without!("ping");
@@ -86,7 +86,7 @@ fn neighbours_are_asked_and_answered() {
         assert!(ping.is_perfect(), "the first packet waits for its neighbour: {ping:?}");
     }
     let [left, right] = captures.map(|capture| capture.stop().expect("captured"));
-    // The host asks and the router answers, from its own address to the one who asked.
+    // The host asks and the router answers, from its own address to the asking one.
     let arp = ["eth.src", "eth.dst", "arp.src.hw_mac", "arp.src.proto_ipv4", "arp.dst.proto_ipv4"];
     let answer = only(&left, "arp.opcode == 2 && eth.src == 02:00:00:00:00:01", &arp);
     assert_eq!(answer, [IN, A, IN, "10.0.1.1", "10.0.1.2"]);
@@ -94,7 +94,7 @@ fn neighbours_are_asked_and_answered() {
     let advertised = "icmpv6.type == 136 && eth.src == 02:00:00:00:00:01 && icmpv6.nd.na.flag.s";
     let answer = only(&left, &format!("{advertised} == 1"), &nd);
     assert_eq!(answer, [IN, A, "fd00:1::1", "fd00:1::1"]);
-    // It has announced itself, to whoever knew the address before.
+    // It has announced itself to the stations that knew the address before.
     let own = "arp.opcode == 1 && arp.src.proto_ipv4 == 10.0.1.1 && arp.dst.proto_ipv4 == 10.0.1.1";
     assert_eq!(only(&left, own, &arp), [IN, "ff:ff:ff:ff:ff:ff", IN, "10.0.1.1", "10.0.1.1"]);
     let all = left.fields(&format!("{advertised} == 0"), &nd).expect("fields");
@@ -103,7 +103,7 @@ fn neighbours_are_asked_and_answered() {
             &[IN, "33:33:00:00:00:01", "fd00:1::1", "fd00:1::1"].map(str::to_owned).into()
         )
     );
-    // On the other side the router asks, once, and everybody.
+    // On the other side the router asks all stations once.
     let asked = "arp.opcode == 1 && eth.src == 02:00:00:00:00:02 && arp.dst.proto_ipv4 == 10.0.2.2";
     let asked = only(&right, asked, &arp);
     assert_eq!(asked, [OUT, "ff:ff:ff:ff:ff:ff", OUT, "10.0.2.1", "10.0.2.2"]);
@@ -154,7 +154,7 @@ fn the_router_answers_at_its_own_addresses() {
     }
 }
 
-/// What a connected UDP socket hears back after one datagram.
+/// The error of a connected UDP socket after one datagram.
 fn udp_error(from: &Namespace, to: &str) -> String {
     let script = format!(
         "import socket\n\
@@ -197,7 +197,7 @@ fn what_cannot_be_delivered_is_told() {
     for to in ["10.0.1.1", "10.0.2.1", "fd00:1::1", "fd00:2::1"] {
         assert_eq!(udp_error(a, to), "ConnectionRefusedError", "port of the router {to}");
     }
-    // Nobody answers about errors, broadcasts and fragments but the first (RFC 1122, 3.2.2).
+    // No host answers errors, broadcasts and fragments but the first (RFC 1122, 3.2.2).
     let none = a
         .scapy(
             "quiet = [IP(dst='10.0.2.2', ttl=1) / ICMP(type=3, code=1) / IP() / UDP(),\n\
@@ -246,7 +246,7 @@ fn long_packets_are_fragmented_or_refused() {
 #[test]
 fn tcp_finds_the_path_mtu() {
     skip_without!("iperf3");
-    // Nobody has told the hosts: b announces what its own device takes, 1500.
+    // The hosts have no path MTU yet: b announces its own device's, 1500.
     let line = Line::with_mtus(1500, 1400);
     line.b.mtu("eth0", 1500).expect("an MTU");
     line.up_ipv4();
@@ -448,7 +448,7 @@ fn sixty_four_routers_share_two_ports_and_cost_nothing_when_idle() {
         let received = sink.stop(sent);
         assert!(sent > 100 && received.is_perfect(), "of {sent}: {received:?}");
     }
-    // What was forwarded has been noted, neighbours have been asked: nothing is to be done.
+    // The forwarded packets are noted and the neighbours probed: there is nothing left to do.
     sleep(Duration::from_secs(1));
     let before = cpu_time(&pids);
     let idle = Duration::from_secs(5);
@@ -506,7 +506,7 @@ fn n05_a_port_has_the_name_and_the_mtu_of_its_device() {
     told("1500");
     let start = Instant::now();
     loop {
-        // What the host has learnt counts for ten minutes.
+        // The host's learned entries last ten minutes.
         line.a.ip(&["route", "flush", "cache"]).expect("forgotten");
         if whole().is_perfect() {
             break;

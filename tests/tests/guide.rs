@@ -123,7 +123,7 @@ const PACKAGES: [(&str, &str); 33] = [
     ("watchfrr", "frr"),
     ("zebra", "frr"),
 ];
-/// A test that wants these says what it does without them.
+/// A test that uses these prints what it omits without them.
 const OPTIONAL: [&str; 2] = ["docker", "containerlab"];
 
 /// Every program that a test skips without is in a package that `make test` installs.
@@ -141,7 +141,7 @@ fn tests_get_the_programs_they_need() {
         let Ok(text) = fs::read_to_string(entry.path()) else { continue };
         for list in text.split("skip_without!(").skip(1).filter_map(|rest| rest.split(')').next()) {
             let names = list.split('"').skip(1).step_by(2);
-            // This file speaks of the macro too.
+            // This file names the macro too.
             wanted.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
         }
     }
@@ -192,7 +192,7 @@ fn getting_started_can_be_typed() {
             script += &format!("cat >{name} <<'END'\n{text}\nEND\n");
             files += 1;
         } else {
-            // What this test has from the build already.
+            // The commands that this test has from the build already.
             let built = |line: &&str| !line.starts_with("make ") && !line.starts_with("alias ");
             let lines: Vec<&str> = text.lines().filter(built).collect();
             commands += lines.len();

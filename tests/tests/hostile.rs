@@ -1,4 +1,4 @@
-//! A router that has been taken over does all it can to the others, and harms nobody.
+//! A hijacked router attacks all others, and affects none.
 
 mod tenants;
 
@@ -53,7 +53,7 @@ fn a_hostile_router_harms_nobody_but_itself() {
     let watches = [0, 1].map(|side| watch(&tenants, side));
     let both = Both::start(&tenants.victim);
     sleep(Duration::from_millis(300));
-    // Of its random words, some say that its random metadata is to be looked up.
+    // Some of its random words ask for a look-up of its random metadata.
     for rule in [
         "priority: 9, key: \"80%80\", action: {back: true, result: \"ff\"}",
         "priority: 1, key: \"??\", action: {result: \"ee\", ecn: ce}",
@@ -165,7 +165,7 @@ fn a_switch_killed_beside_a_hostile_router_comes_back() {
         assert!(received.is_perfect(), "of {sent}: {received:?}");
     }
     assert!(hostile.report().expect("a report").rounds.iter().any(|rounds| *rounds > 0));
-    // What the node does to a router that hangs.
+    // The node's treatment of a router that hangs.
     kill_9(hostile.pid());
     let took = await_forwarding(&tenants, &tenants.other);
     eprintln!("a killed hostile router's successor forwarded after {took:?}");

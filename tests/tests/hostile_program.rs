@@ -1,5 +1,4 @@
-//! A tenant's own data plane, built against the SDK as anybody can, does all it can to the others,
-//! and harms nobody.
+//! A tenant's own data plane, built against the SDK, attacks all others, and affects none.
 
 mod tenants;
 
@@ -13,7 +12,7 @@ use nix::libc;
 use tenants::streams::{Both, RATE, await_forwarding, unseen, watch};
 use tenants::{Tenants, seconds};
 
-/// What it does for as long as it is let, and what is then counted against it.
+/// Its endless attacks, and the counters that show them.
 const LASTING: [(&str, &str); 8] = [
     ("frames", "foreign source MAC address"),
     ("pool", ""),
@@ -25,7 +24,7 @@ const LASTING: [(&str, &str); 8] = [
     ("log", ""),
 ];
 
-/// Calls that no program may make: whoever does is ended.
+/// Calls that no program may make: they end the caller.
 const CALLS: [(&str, libc::c_long); 9] = [
     ("bpf", libc::SYS_bpf),
     ("ptrace", libc::SYS_ptrace),
@@ -149,7 +148,7 @@ fn a_hostile_program_harms_nobody_but_itself() {
 
     // It takes all the memory there is: it alone is ended.
     end_soon(&tenants, &[program, "memory"], "SIGKILL");
-    // What a refused change leaves running.
+    // A refused change leaves this running.
     become_hostile(&tenants, &[program, "frames"]);
     for (name, number) in CALLS {
         eprintln!("call {name}");
@@ -192,7 +191,7 @@ fn a_hostile_program_harms_nobody_but_itself() {
     assert!(ping.is_perfect());
     unseen(watches);
 
-    // Its owner can have an honest data plane again.
+    // Its owner can have a correct data plane again.
     tenants.europa(&["apply", &tenants.changed().path().to_string_lossy()]);
     await_forwarding(&tenants, &tenants.other);
 }

@@ -1,5 +1,5 @@
-//! What a change touches, and what it leaves alone: hosts, links and ports are changed while
-//! numbered packets pass beside them, and changes that fail half-way leave everything as it was.
+//! The effects of a change, and the unaffected objects: hosts, links and ports are changed while
+//! numbered packets pass beside them, and changes that fail half-way leave the former state.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -117,7 +117,7 @@ fn what_links_do_changes_in_place() {
     let node = up(&topology("", ""));
     let before = pids(&node);
     let load = Load::begin(&node);
-    // A longer delay lets nobody overtake; the last ones take everything away again.
+    // With a longer delay no packet overtakes; the last changes remove everything again.
     for (a, wan, changed) in [
         ("", "delay: 2ms", "wan"),
         ("", "delay: 4ms\nrate: 100Mb/s", "wan"),
@@ -275,7 +275,7 @@ fn a_change_that_fails_half_way_is_taken_back() {
     let node = up(&topology("", ""));
     let (before, routers) = (state(&node), pids(&node));
     let hosts = ["a", "b", "c"].map(|host| inode(&node.host(host)));
-    // Somebody else's program on the device: this cannot be told before it is tried.
+    // Another program on the device: only the attempt shows this.
     let other = Node::new(None);
     other.up(&format!("kind: port\nname: x\ndevice: {}\n", extra.device));
     // Many steps are done when each of these fails: a link and a router's routes change,

@@ -1,5 +1,5 @@
-//! Routers inside the switch: they do what routers with processes do, one that takes too much
-//! hurts nobody, and they come back with the switch and stay when the node goes.
+//! Routers inside the switch: they forward like routers with processes, one over its limits affects
+//! no other, they return with the switch, and they stay when the node goes.
 
 mod line;
 
@@ -179,7 +179,7 @@ fn two_tenants_forward_and_one_in_circles_hurts_neither() {
 fn a_panic_ends_its_router_only_and_that_comes_back() {
     skip_without!();
     let line = Line::new();
-    // Its interface `in` panics at the fifth packet, each time anew.
+    // Its interface `in` panics at the fifth packet, each time again.
     let fails = GREEN
         .replace("a :: Null -> b :: Counter -> a;", "b :: Counter -> PanicTest(4) -> Discard;");
     line.node.up(&(ports() + &red() + &fails));
@@ -240,7 +240,7 @@ fn another_graph_takes_over_without_loss() {
         last = count;
     }
     line.node.run(&["write", "red/r1", "c.reset", ""]);
-    // Whoever takes a configuration that may not run there is told, and nothing changes.
+    // A configuration that may not run there is refused with a message, and nothing changes.
     let file = line.node.file("n.yaml", &simple(1).replace("Queue(500)", "Script(wait 1s)"));
     let refused = line.node.attempt(&["apply", &file]);
     let why = refused.stderr + &refused.stdout;
@@ -258,7 +258,7 @@ fn another_graph_takes_over_without_loss() {
     assert!(ping.is_perfect(), "{ping:?}");
     let events = line.node.run(&["events"]);
     assert!(events.contains("it has stopped itself"), "{events}");
-    // And one that somebody has restarted.
+    // And one that a user has restarted.
     line.node.run(&["restart", "red/r1"]);
     let ping = line.a.ping("10.7.0.2", 10, &["-i", "0.01"]).expect("a ping");
     assert!(ping.is_perfect(), "{ping:?}");

@@ -38,7 +38,7 @@ fn install(to: &Path, arguments: &[&str]) -> String {
     run(&command).expect("scripts/install").stdout
 }
 
-/// What is installed is enough for a data plane of one's own.
+/// The installed files suffice for a data plane of a user.
 fn programs_build(prefix: &Path) {
     let headers = prefix.join("include/europa");
     let pc = fs::read_to_string(prefix.join("share/pkgconfig/europa.pc")).expect("a file");
@@ -90,7 +90,7 @@ fn everything_is_installed_once_and_taken_away_again() {
     programs_build(&prefix);
     let again = install(folder.path(), &[]);
     assert!(again.starts_with("0 files installed"), "{again}");
-    // Somebody else's file stays.
+    // A file of another owner stays.
     let other = prefix.join("bin/other");
     fs::write(&other, "").expect("a file");
     let gone = install(folder.path(), &["--remove"]);

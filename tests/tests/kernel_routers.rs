@@ -386,7 +386,7 @@ fn a_program_forwards_in_the_kernel() {
     node.run(&["write", "red/r", "ports", "1=2"]);
     pings(&node);
 
-    // What is wrong is told, and nothing changes.
+    // Mistakes are reported, and nothing changes.
     let wrong = between_hosts(&object, "    constants: {none: 1}\n", "");
     let output = node.attempt(&["apply", &node.file("wrong.yaml", &wrong)]);
     assert!(output.stderr.contains("no constant 'none'"), "{}", output.stderr);
@@ -460,7 +460,7 @@ fn what_a_program_passes_is_its_slow_paths() {
             assert!(begun.elapsed() < Duration::from_secs(15), "{to}: {}", node.run(&["stats"]));
         }
     }
-    // Without a slow path it is nobody's, and counted.
+    // Without a slow path it is dropped and counted.
     let alone = text.replace("slow_path: {}\n", "");
     node.run(&["apply", &node.file("alone.yaml", &alone)]);
     assert!(!node.host("a").ping("10.0.2.2", 1, &["-W", "1"]).is_ok_and(|ping| ping.received > 0));
@@ -487,7 +487,7 @@ fn stages_metadata_and_old_maps_work() {
     let after = (seen("1") - before.0, seen("2") - before.1);
     assert!(after.0 + after.1 >= sent && after.0 > 0 && after.1 > 0, "{after:?} of {sent}");
     assert_eq!(seen("0"), 0, "every tail call led to its stage");
-    // What goes to another CPU is the router's process's: it has no slow path, and counts it.
+    // Packets to another CPU go to the router's process: it has no slow path, and counts them.
     let passed = || -> u64 {
         node.run(&["read", "red/r", "passed.count"]).trim().parse().expect("a number")
     };
@@ -554,7 +554,7 @@ fn a_program_routes_by_what_linux_knows() {
         let seen = through_linux() - before;
         assert!(seen < sent / 10, "{at}: Linux saw {seen} of {sent}");
     }
-    // What Linux decides by more than its tables holds.
+    // Linux's decisions beyond its tables hold.
     let inside = |arguments: &[&str]| {
         let mut all = vec!["exec", "red/r", "--"];
         all.extend(arguments);
@@ -672,7 +672,7 @@ fn a_hostile_program_harms_no_neighbour_on_its_port() {
         ] {
             mode(number);
             let before = cause.map(|cause| shared.stat("blue", cause));
-            // Nobody answers: only what arrives counts.
+            // No host answers: only arriving packets count.
             let flood = a.stream("10.0.12.2:6000", 3, 2_000, 100).expect("a stream");
             sleep(Duration::from_millis(300));
             flood.stop();

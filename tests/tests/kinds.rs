@@ -128,7 +128,7 @@ fn a_router_for_prefixes_stands_beside_linux() {
         (a, "fd00:1::77"),
         (a, "10.0.1.1"),
         (a, "fd00:1::1"),
-        // And Linux can speak to the hosts too.
+        // And Linux can reach the hosts too.
         (&line.middle, "10.0.1.2"),
         (&line.middle, "fd00:1::2"),
     ] {
@@ -160,7 +160,7 @@ fn a_router_for_a_udp_port_stands_beside_linux() {
     for at in ["10.0.2.2:5000", "[fd00:2::2]:5000"] {
         streams(a, b, at);
     }
-    // The way back is the interface's, whatever the port.
+    // The way out is the interface's, for any port.
     for at in ["10.0.1.2:6000", "[fd00:1::2]:6000"] {
         streams(b, a, at);
     }

@@ -1,5 +1,5 @@
-//! However a node ends, nothing of it is left in the end, and devices are as they were. What a
-//! killed one leaves running goes with the next `down`, or is adopted.
+//! However a node ends, nothing of it is left in the end, and devices are as they were. The objects
+//! of a killed one go with the next `down`, or are adopted.
 
 mod line;
 
@@ -14,8 +14,8 @@ use line::Line;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// What the kernel has of a running node that no name tells: numbers of processes and of
-/// eBPF programs, maps and links.
+/// The kernel's objects of a running node without names: numbers of processes and of eBPF programs,
+/// maps and links.
 #[derive(Debug, Default)]
 struct Numbers {
     processes: BTreeSet<u32>,
@@ -187,7 +187,7 @@ fn nothing_is_left_however_a_node_ends() {
         assert_gone(what, &line, &before, &numbers);
     }
 
-    // What runs goes on when its node is killed, until somebody takes it away.
+    // Processes go on after their node was killed, until `down` removes them.
     let numbers = up(&line);
     let killed = node(&numbers);
     signal(killed, Signal::SIGKILL);

@@ -1,5 +1,5 @@
-//! Ten thousand queues behind a real port: a program sorts what comes by a link into them, one after
-//! the other, and every queue gets its share.
+//! Ten thousand queues behind a real port: a program sorts the packets of a link into them, one
+//! after the other, and every queue gets its share.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,8 +12,8 @@ use europa_tests::{Lab, Node, skip_without};
 use serde_json::Value;
 
 const QUEUES: usize = 10_000;
-/// Measurements of four seconds, of which one has to be right: in others the machine or the sender
-/// may stand still, so that queues run empty.
+/// Measurements of four seconds; one has to be right: in others the machine or the sender may stand
+/// still, so that queues run empty.
 const WINDOWS: usize = 12;
 /// The longest frame, and what a queue of weight 1 may send in a turn.
 const LONGEST: f64 = 1514.0;
@@ -47,8 +47,8 @@ int main(void)
 }
 "#;
 
-/// A queue loses what is left of a turn when it runs empty, so its limit has to be above what a turn
-/// sends: five packets, and not more, as they wait in one pool.
+/// A queue loses the rest of a turn when it runs empty, so its limit has to be above a turn's
+/// packets: five packets, and not more, as they wait in one pool.
 fn weight(queue: usize) -> usize {
     1 + queue % 2
 }
@@ -126,7 +126,8 @@ fn ten_thousand_queues_have_their_shares() {
         let all: f64 = each.iter().skip(1).sum();
         let kept = all / (150e6 / 8.0 * seconds);
         eprintln!("{:.2} % of the rate in {seconds:.2} s", kept * 100.0);
-        // Each queue within 1 % or a turn and a packet, whichever is more: by how many times it is not.
+        // Each queue within 1 % or a turn and a packet, the larger of both: the factor by which it is
+        // not.
         let worst = (1..=QUEUES).map(|queue| {
             let ideal = all * weight(queue) as f64 / weights as f64;
             let bound = (ideal * 0.01).max(LONGEST * weight(queue) as f64 + LONGEST);

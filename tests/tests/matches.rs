@@ -1,9 +1,9 @@
 //! Which packets are whose: the table, the precedence and the broadcasts of
 //! docs/matches.md, with real frames.
 //!
-//! One router has an interface of each kind on the left, and for each of them one in a
-//! VLAN of its own on the right. What an interface sees leaves on the right as it is,
-//! with that tag; what comes there with a tag leaves by that interface:
+//! One router has an interface of each kind on the left, and for each of them one in a VLAN of its
+//! own on the right. An interface's frames leave on the right unchanged, with that tag; tagged
+//! frames received there leave by that interface:
 //!
 //! ```text
 //!            ┌ mac ──── 100 ┐
@@ -83,7 +83,8 @@ const COPY: &str = "add table netdev seen; add chain netdev seen by \
     { type filter hook ingress device eu-left priority 0; }; \
     add rule netdev seen by dup to seen";
 
-/// A frame that comes to the left port: who sees which bytes, and whether Linux does.
+/// A frame that arrives at the left port: the bytes that each interface sees, and whether Linux
+/// does.
 struct Arrival {
     what: &'static str,
     frame: &'static str,
@@ -100,9 +101,9 @@ const fn arrival(
     Arrival { what, frame, seen, linux }
 }
 
-/// What a router does not see goes to Linux.
+/// Frames that a router does not see go to Linux.
 const LINUX: bool = true;
-/// What a router sees, Linux does not.
+/// Frames that a router sees, Linux does not.
 const ALONE: bool = false;
 const NOBODY: &[(&str, &str)] = &[];
 
@@ -496,7 +497,7 @@ fn each_kind_gets_its_own_and_linux_the_rest() {
                 &[("vlan30", "E(X)/V(10)/U()")],
                 ALONE,
             ),
-            // Broadcast and multicast: everybody who shares port and VLAN.
+            // Broadcast and multicast: all interfaces that share port and VLAN.
             arrival(
                 "broadcast",
                 "E(ALL)/U('255.255.255.255')",
@@ -522,7 +523,7 @@ fn each_kind_gets_its_own_and_linux_the_rest() {
             ),
             arrival("broadcast in VLAN 30", "E(ALL)/V(30)/U()", &[("vlan30", "E(ALL)/U()")], LINUX),
             arrival("broadcast in VLAN 11", "E(ALL)/V(11)/U()", NOBODY, LINUX),
-            // Answers of neighbours say nothing about who asked.
+            // Answers of neighbours do not show which interface asked.
             arrival(
                 "ARP to the port's MAC",
                 "E(P)/N4/M",
@@ -569,7 +570,7 @@ fn each_kind_gets_its_own_and_linux_the_rest() {
 }
 
 #[test]
-fn each_kind_adds_what_it_took_off() {
+fn n12_each_kind_adds_its_own_tag_and_lets_no_other_out() {
     skip_without!("tcpdump", "scapy");
     let line = up(KINDS, "auto");
     check_departures(

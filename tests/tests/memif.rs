@@ -1,5 +1,5 @@
-//! A DPDK application is a router's data plane: all that passes between two hosts passes through
-//! `dpdk-testpmd`, whichever side is the server.
+//! A DPDK application is a router's data plane: all packets between two hosts pass through
+//! `dpdk-testpmd`, with either side as the server.
 
 use std::fs;
 use std::path::Path;
@@ -183,7 +183,7 @@ fn both_interfaces_may_share_a_socket() {
     for memif in ["memif0", "memif1"] {
         assert_eq!(node.run(&["read", "red/r1", &format!("{memif}.disconnects")]).trim(), "0");
     }
-    // And hears who comes after that.
+    // And gets later frames.
     testpmd.kill();
     becomes(&node, "memif1.connected", "false");
     let _testpmd = connect();
@@ -200,7 +200,7 @@ fn a_testpmd_that_listens_is_the_data_plane_also_of_another_node() {
     passes(&node, folder.path());
     carries(&node);
     let testpmd = another(&node, folder.path(), testpmd);
-    // Who connected for the router goes with its node, and the next one does.
+    // The connector for the router goes with its node, and the next node has its own.
     node.kill("node");
     node.up(&document(folder.path(), false));
     passes(&node, folder.path());

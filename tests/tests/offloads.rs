@@ -1,5 +1,5 @@
-//! What local senders leave to devices that do not exist: checksums, segmentation, tags.
-//! With everything switched on as the kernel does it, TCP must arrive, whole.
+//! Work that local senders leave to devices that do not exist: checksums, segmentation, tags. With
+//! everything switched on as the kernel does it, TCP must arrive, whole.
 
 mod line;
 
@@ -107,7 +107,7 @@ fn segments_of_a_stream_leave_as_one_packet_where_the_device_cuts_it() {
         let _ = writeln!(std::io::stderr(), "{to}: {frames} frames came as {packets} packets");
         assert!(packets < frames / 3, "{to}: {frames} frames came as {packets} packets");
     }
-    // Whoever captures sees what the router sent.
+    // A capture shows the router's frames.
     {
         let file = line.node.file("capture.pcap", "");
         let options = ["-w", &file, "-s", "64", "-f", "tcp"];
@@ -117,7 +117,7 @@ fn segments_of_a_stream_leave_as_one_packet_where_the_device_cuts_it() {
         assert!(packets >= frames, "{frames} frames came as {packets} packets");
     }
     // A device that cuts nothing any more, as one whose peer has got a program of its own, has
-    // frames as they are. What it has refused by then is sent again by TCP.
+    // frames as they are. TCP sends refused segments again.
     let (frames, packets) = std::thread::scope(|scope| {
         let stream = scope.spawn(|| stream("10.0.2.2", 3));
         sleep(Duration::from_secs(1));
@@ -143,8 +143,8 @@ fn no_packet_overtakes_another_one_when_the_way_changes() {
     assert!(line.a.ping("10.0.2.2", 2, &[]).expect("a ping").is_perfect());
     let frames = |way: &str| line.node.stats()["switch"][way].as_u64().expect("a counter");
     let before = ["live_frames", "socket_frames"].map(frames);
-    // What goes live waits for a thread there, which waits for a core beside programs that want
-    // every one; what goes by the socket does not.
+    // Live frames wait for a thread there, which waits for a core beside programs that want every
+    // one; frames of the socket do not.
     let threaded = ["/bin/sh", "-c", "echo 1 > /sys/class/net/eth0/threaded"];
     line.b.run(&threaded).expect("a thread for what is received");
     let _busy: Vec<_> = (0..4)
@@ -207,7 +207,7 @@ fn a_device_without_xdp_of_its_own_works_in_generic_mode() {
     // Told in one line each: how it works, and why not better.
     assert!(said.contains("generic mode only (the driver of vxlan has no XDP)"), "{said}");
     assert!(said.contains("port left: eu-vx: live frames would be dropped"), "{said}");
-    // Nobody between a sender and a program in generic mode segments what is too long.
+    // No device between a sender and a program in generic mode segments long packets.
     assert!(said.contains("frames longer than its MTU may arrive"), "{said}");
     assert!(said.contains("turn segmentation off at the senders"), "{said}");
     a.offloads("vx0", &[("tso", false), ("gso", false)]).expect("offloads");

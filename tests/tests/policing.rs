@@ -1,5 +1,5 @@
-//! What comes in by a port for a slice that has reserved a rate of it: policed by the receive
-//! program, with real traffic, while a neighbour on the same port loses nothing.
+//! Packets received by a port for a slice with a reserved rate: policed by the receive program,
+//! with real traffic, while a neighbour on the same port loses nothing.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const CAUSE: &str = "over the reserved rate in";
 /// Bytes that a bucket holds at the rates of these tests, a little more for the clock.
 const BURST: f64 = 80_000.0;
 
-/// Two slices on one port, each with a router that only takes, and who sends to them.
+/// Two slices on one port, each with a receiving router, and their senders.
 struct Net {
     // The node ends before the laboratory does.
     node: Node,

@@ -11,12 +11,12 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// A slice of one router that sends as fast as it is told, by the port `out`.
+/// A slice of one router that sends at the ordered rate, by the port `out`.
 struct Sender<'s> {
     slice: &'static str,
-    /// What stands in its `reservation: {ports: {out: ...}}`, if anything.
+    /// The value of its `reservation: {ports: {out: ...}}`, if any.
     part: &'static str,
-    /// What stands in its interface's `queues: ...`, if anything.
+    /// The value of its interface's `queues: ...`, if any.
     queues: &'static str,
     /// Its Click configuration; `FRAME` makes a frame of an IP packet, `OUT` sends it.
     click: &'s str,
@@ -99,7 +99,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// What is said of a slice's queue; without a slice, of the port.
+/// The statistics of a slice's queue; without a slice, of the port.
 fn queue(stats: &Value, slice: Option<&str>, queue: Option<u64>) -> Value {
     let all = stats["queues"].as_array().cloned().unwrap_or_default();
     let is = |one: &&Value| {
@@ -313,7 +313,7 @@ fn changes_of_rates_shares_and_queues_lose_nothing() {
         assert!(told.contains("in place"), "{told}");
         sleep(Duration::from_millis(300));
     }
-    // A node that is killed and its successor: as before.
+    // A node that is killed and its successor: the same result.
     net.node.kill("node");
     net.node.up(&text(&net.near, "12Mb/s", &[red("", "")]));
     assert_eq!(net.pids(), pids, "nothing was restarted");

@@ -10,7 +10,7 @@ use line::Line;
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// What interface `in` of the router has received, in a reading.
+/// The packets received by interface `in` of the router, in a reading.
 fn received(reading: &Value) -> u64 {
     reading["routers"][0]["interfaces"][0]["rx_packets"].as_u64().expect("a number")
 }
@@ -109,7 +109,7 @@ fn prometheus_gets_the_same_counters() {
     assert!(text.trim_end().ends_with("# EOF"));
     assert!(ask("/v1/down").starts_with("HTTP/1.1 404"), "nothing else is served");
 
-    // A second node cannot have the same place, and says so.
+    // A second node cannot have the same place, and reports it.
     let other = europa_tests::Node::new(Some(&line.middle));
     let refused = other.attempt(&["up", "--metrics", "127.0.0.1:9464", &yaml]);
     assert!(!refused.status.success());

@@ -88,7 +88,7 @@ fn packets_are_cut_as_their_sender_would_have() {
             let packets = sent(&line) - before;
             let frames = line.node.counters()["red/r1.in"].rx - frames;
             eprintln!("{by} {to}: {packets} packets came as {frames} frames");
-            // What the sender has not cut itself costs it so much less.
+            // Packets that the sender does not split cost it so much less.
             assert_eq!(packets < frames / 3, by == "tc", "{packets} packets, {frames} frames");
         }
         assert_eq!(wrong(&line.b) + wrong(&line.a), 0, "{by}: a host has found wrong packets");

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 const SECTIONS: [&str; 6] =
     ["Synopsis", "Ports", "Description", "Arguments", "Handlers", "See also"];
 const INTRODUCTION: &str = "# Elements\n\n\
-    What Click configurations are made of. `FromDevice` and `ToDevice` take the names of the \
+    The elements of Click configurations. `FromDevice` and `ToDevice` take the names of the \
     router's interfaces.\n\n\
     | element | |\n|---|---|\n";
 
@@ -72,7 +72,7 @@ fn reference() -> BTreeMap<String, String> {
     files.chain([("README.md".to_owned(), index)]).collect()
 }
 
-/// What is in the folder.
+/// The files of the folder.
 fn written(folder: &Path) -> BTreeMap<String, String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries

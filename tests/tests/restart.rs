@@ -1,5 +1,5 @@
-//! How long a router that is restarted does not forward: 50 ms at most are promised, whether
-//! somebody asks for it or its process is killed; and nobody else loses a packet.
+//! How long a restarted router does not forward: 50 ms at most are promised, for `europa restart`
+//! and for a kill; and no other router loses a packet.
 
 mod line;
 
@@ -100,7 +100,7 @@ fn a_router_is_back_soon_and_others_lose_nothing() {
         line.a.stream("10.9.2.2:6000", 2, RATE_BESIDE, 64).expect("a stream").paced_by(&beside);
     let (mut asked, mut killed) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        // Whoever asks for a restart also forgives earlier ends: the next one is not delayed.
+        // A requested restart also clears earlier ends: the next one is not delayed.
         asked.push(outage(&line, |_| drop(line.node.run(&["restart", "red/r1"]))));
         killed.push(outage(&line, |pid| drop(run(&["kill", "-9", &pid.to_string()]))));
     }

@@ -174,7 +174,8 @@ fn serves_both(command: Command) {
         patient();
         assert!(served > 0 || before <= MOST_BEFORE, "{before} packets passed before the other's");
     }
-    // Nothing more comes: the program finds its rings empty and sleeps, having told of all.
+    // No more packets arrive: the program finds its rings empty and sleeps, after it has announced
+    // all sent ones.
     while other.free.len() < SLOTS as usize {
         other.take();
         patient();

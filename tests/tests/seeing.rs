@@ -11,7 +11,7 @@ use europa_tests::{Counters, Node, Process, skip_without, tshark};
 use line::{Line, ROUTER, ports};
 use nix::sys::signal::Signal;
 
-/// What `tshark` says of each packet of a capture.
+/// The text of `tshark` for each packet of a capture.
 const FIELDS: [&str; 5] = [
     "frame.interface_name",
     "frame.packet_flags_direction",
@@ -65,7 +65,7 @@ fn passed(file: &Path) -> Counts {
 /// Packets by interface and direction.
 type Counts = BTreeMap<(String, String), u64>;
 
-/// What the node has counted since `before`, in the same form.
+/// The node's counts since `before`, in the same form.
 fn counted(before: &BTreeMap<String, Counters>, after: &BTreeMap<String, Counters>) -> Counts {
     let mut counts = BTreeMap::new();
     for (name, now) in after {
@@ -81,9 +81,9 @@ fn counted(before: &BTreeMap<String, Counters>, after: &BTreeMap<String, Counter
     counts
 }
 
-/// What was captured is what was counted: no less than between the beginning and the end of the
-/// capture, and no more than in the moments around, in which hosts may say something of their
-/// own accord.
+/// The captured packets equal the counted ones: no less than between the beginning and the end of
+/// the capture, and no more than in the moments around, in which hosts may send packets of their
+/// own.
 fn same(found: &Counts, inside: &Counts, around: &Counts) -> bool {
     let of = |counts: &Counts, key| counts.get(key).copied().unwrap_or(0);
     found
@@ -130,7 +130,7 @@ fn a_capture_has_every_packet_of_both_directions() {
             assert_eq!(packet, &[&format!("red/r1.{interface}"), kind, &seq]);
         }
     }
-    // What finds no room is dropped before that.
+    // A packet without room is dropped before that.
     let bad = "(tcp.checksum.status == 0 || udp.checksum.status == 0) \
                && !(frame.comment contains \"dropped\")";
     let checked = europa_tests::run(&[
@@ -238,7 +238,7 @@ interfaces:
 fast_path: {builtin: ipv4}
 "#;
     line.node.up(&(ports() + line::ROUTER + other));
-    // There are eight taps: the ninth begins only if those who were killed have let go.
+    // There are eight taps: the ninth begins only if the killed captures have released theirs.
     for _ in 0..9 {
         let capturing = Capturing::start(&line, "left", &[]);
         capturing.process.signal(Signal::SIGKILL);
@@ -273,7 +273,7 @@ fast_path: {builtin: ipv4}
     assert!(said.ends_with("over the rate") && lost == rate, "{said}");
     // 1000 a second, and what may come at once.
     assert!((2_000..20_000).contains(&captured), "{said}");
-    // What the flood itself lost, red's ring being full, has passed the tap too.
+    // The flood's own losses, red's ring being full, have passed the tap too.
     let red = |counters: &BTreeMap<String, Counters>| -> u64 {
         let red = counters.iter().filter(|(name, _)| name.starts_with("red/"));
         red.map(|(_, count)| count.rx + count.tx + count.drops.values().sum::<u64>()).sum()
@@ -340,7 +340,7 @@ fn single_packets_are_followed() {
         "left by port left",
     ];
     assert!(in_order(&expired, &wanted), "{expired}");
-    // What an element drops has a cause.
+    // A drop of an element has a cause.
     let dropped = traced(&line, &["udp dst port 777"], || {
         line.a
             .scapy(
@@ -357,14 +357,14 @@ fn single_packets_are_followed() {
         json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let received = steps.iter().filter(|step| step["what"]["received"].is_object());
     assert_eq!(received.count(), 2, "{json}");
-    // Nothing is on any more: the router forwards as before.
+    // No capture is on any more: the router forwards at the former rate.
     assert_eq!(line.node.run(&["read", "red/r1", "trace"]).trim(), EMPTY);
     let output = line.node.attempt(&["trace", "red/none"]);
     let named = "there is no router red/none; there are: red/r1";
     assert!(output.stderr.contains(named), "{}", output.stderr);
 }
 
-/// What the handler `trace` says when nothing is followed.
+/// The value of the handler `trace` when nothing is followed.
 const EMPTY: &str = r#"{"left":0,"under_way":0,"lost":0,"events":[]}"#;
 
 #[test]
@@ -464,7 +464,7 @@ fn a_capture_is_read_from_a_pipe_and_shows_what_links_lose() {
     ));
     let (a, b) = (node.host("a"), node.host("b"));
     let _ = a.ping("10.0.2.2", 5, &[]).expect("a ping");
-    // As a user types it: what stands behind the pipe reads while packets come.
+    // As a user types it: the program behind the pipe reads while packets come.
     let program = europa_tests::europa();
     let command = format!(
         "{} --instance {} capture red/r1 -w - | tshark -n -l -r - -T fields -E separator=\\| \
@@ -501,7 +501,7 @@ fn a_capture_is_read_from_a_pipe_and_shows_what_links_lose() {
     let (on_a, on_b) = (count("a", "0x00000001", said), count("b", "0x00000002", said));
     eprintln!("{sent} sent, {on_a} and {on_b} shown as lost, {received:?}");
     assert!(on_a > 300 && on_b > 100, "{}", output.stderr);
-    // Hosts say little else meanwhile: neighbours, and who is there.
+    // Hosts send little else meanwhile: neighbour discovery.
     assert!((after.0 - before.0).abs_diff(on_a) <= 20, "{before:?} {after:?}");
     assert!((after.1 - before.1).abs_diff(on_b) <= 20, "{before:?} {after:?}");
     assert_eq!(received.packets + on_a + on_b, sent, "each packet came or is shown as lost");

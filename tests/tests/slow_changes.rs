@@ -50,7 +50,7 @@ fn inside(node: &Node, router: &str, script: &str) -> String {
 /// Programs by name and process: the same as long as none is started again.
 fn running(node: &Node, router: &str) -> Vec<(i32, String)> {
     let mut all = programs(node, router);
-    // Who waits for its program is the same as long as that is.
+    // The parent of its program stays the same during that time.
     all.retain(|(_, name)| name != "europa" && name != "vtysh" && name != "python3");
     all
 }
@@ -83,7 +83,7 @@ fn n04_frr_and_bird_read_their_files_again_and_keep_their_adjacencies() {
     let shown = inside(&node, "lab/r2", "birdc -s /run/bird.ctl show ospf interface");
     assert!(shown.contains("Cost: 90"), "{shown}");
 
-    // A mistake is told and taken back.
+    // A mistake is reported, and the change taken back.
     let wrong = bird.replace(" ip ospf cost 15\n", " ip ospf cost 15\n         ip ospf nonsense\n");
     let output = apply(&wrong);
     assert!(!output.status.success(), "{}", output.stdout);
@@ -127,7 +127,7 @@ fn n05_who_needs_zebra_is_started_again_with_it() {
     let message = shown["message"].as_str().unwrap_or_default();
     assert!(message.contains("zebra is started again and again"), "{message}");
     assert_eq!(status(&node, "router", "lab/r2")["state"], "running");
-    // What FRR says is in its log.
+    // FRR's messages are in its log.
     wait("a log", Duration::from_secs(5), || node.run(&["logs", "lab/r1.zebra"]).contains("zebra"));
 }
 
@@ -136,7 +136,7 @@ fn a_changed_file_concerns_the_programs_that_use_it() {
     skip_without!("ip");
     let _turn = turn();
     let node = Node::new(None);
-    // Each writes down that it was started, or what it was told.
+    // Each writes down its start, or its signals.
     let slow = |a: &str, b: &str| {
         format!(
             "  files:\n    - {{path: /run/a.conf, text: \"{a}\"}}\n\
@@ -213,7 +213,7 @@ fn n05_programs_and_commands_that_fail_are_seen() {
     assert!(program(&node, "s/r", "sleep").is_none(), "what it needs has failed");
 }
 
-/// A data plane that cannot run: `apply` and `restart` say so.
+/// A data plane that cannot run: `apply` and `restart` report it.
 #[test]
 fn n05_a_data_plane_that_ends_at_once_is_refused() {
     skip_without!("ip");
@@ -265,7 +265,7 @@ fn n09_routers_share_no_processes_and_no_users() {
     inside(&node, "s/a", &format!("kill -9 {}", number.trim()));
     wait("another one", Duration::from_secs(10), || mine().is_some_and(|(now, _)| now != pid));
 
-    // Pages of pipes are counted by user: who has used his up gets pipes of two pages at most.
+    // Pages of pipes are counted by user: a user at the limit gets pipes of two pages at most.
     let size = "python3 -c 'import fcntl, os; print(fcntl.fcntl(os.pipe()[0], 1032))'";
     assert_eq!(inside(&node, "s/b", size).trim(), "65536");
     let user = |router: &str| {

@@ -1,5 +1,5 @@
 //! A router's fast path against its Linux: the same router with it and as a plain namespace, the
-//! same settings, the same packets. What leaves by each interface must be the same.
+//! same settings, the same packets. The packets that leave by each interface must be the same.
 //!
 //! `EUROPA_DIFFERENTIAL` says how many runs there are, `EUROPA_SEED` with which seed they begin.
 
@@ -25,7 +25,7 @@ use settings::{ALL, Setting};
 const PACKETS: u16 = 24;
 /// From one setting to the next: neighbours in the list are alike.
 const STRIDE: usize = 37;
-/// Runs until both routers are made anew.
+/// Runs until both routers are made again.
 const RUNS: usize = 20;
 
 /// A number from the environment.

@@ -76,8 +76,8 @@ fn calm(a: &Namespace, b: &Namespace, number: u64, when: &str) {
     assert!(received.is_perfect(), "{when}: {received:?}");
 }
 
-/// Waits until fast paths know all that their Linux knows: until then Linux forwards, and who goes
-/// by the fast path as soon as that knows the way overtakes.
+/// Waits until fast paths have all routes of their Linux. Until then Linux forwards, and later
+/// packets overtake by the fast path.
 fn agree(node: &Node) {
     for (router, interfaces) in ROUTERS {
         compare(node, router, interfaces);
@@ -151,7 +151,7 @@ fn frr_and_bird_converge_reroute_and_survive() {
     assert!(pids.len() > 10, "{pids:?}");
     node.kill("node");
     node.run(&["down"]);
-    // Whoever has ended may wait for somebody to ask how.
+    // An ended process may still wait to be reaped.
     let goes_on = |pid: &&i32| {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         status.contains("State:") && !status.contains("State:\tZ")

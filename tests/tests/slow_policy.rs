@@ -1,4 +1,4 @@
-//! What a router's Linux decides holds in its fast path: how soon, and how it is told.
+//! The decisions of a router's Linux hold in its fast path: how soon, and how they appear.
 
 #[path = "differential/far.rs"]
 mod far;
@@ -43,7 +43,7 @@ impl Bench {
         let far = (0..2).map(|n| {
             let host = node.host(&format!("h{n}"));
             host.sysctl("net.ipv6.conf.all.disable_ipv6", "1").expect("a setting");
-            // The far end answers in its stead.
+            // The far end answers for it.
             host.ip(&["addr", "flush", "dev", "eth0"]).expect("no addresses");
             host.ip(&["link", "set", "eth0", "arp", "off"]).expect("no ARP");
             Far::new(host.name(), "eth0", n)

@@ -1,5 +1,5 @@
-//! Programs in slow paths: whatever runs on Linux runs there, is reached at the router's own
-//! addresses, and harms nobody else.
+//! Programs in slow paths: ordinary Linux programs run there, are reachable at the router's own
+//! addresses, and affect no other router.
 
 mod slow;
 
@@ -140,7 +140,7 @@ fn own_addresses_answer_like_any_linux() {
         let said = a.attempt(Duration::from_secs(10), &ssh).expect("a session");
         assert_eq!(said.stdout, "r1\n0\n1500\n", "{}", said.stderr);
         assert!(said.stderr.contains("Read-only file system"), "{}", said.stderr);
-        // A terminal, as somebody has who logs in.
+        // A terminal, like that of a login.
         let terminal = a
             .attempt(
                 Duration::from_secs(10),
@@ -227,7 +227,8 @@ fn limit(node: &Node, file: &str) -> String {
         .unwrap_or_default()
 }
 
-/// A fork bomb, a memory hog, and who prints or writes without end harm their own slow path.
+/// A fork bomb, a memory hog, and programs that print or write without end harm their own slow
+/// path.
 #[test]
 fn hogs_harm_nobody_else() {
     skip_without!("ping", "python3");

@@ -51,7 +51,7 @@ fn batch(node: &Node, lines: &str) {
     process.wait(Duration::from_secs(60)).expect("its end");
 }
 
-/// Prefixes that lie in nobody's way.
+/// Prefixes that no traffic uses.
 fn prefixes(count: usize) -> impl Iterator<Item = String> {
     (0..count).map(|n| format!("{}.{}.{}.0/24", 20 + (n >> 16), n >> 8 & 255, n & 255))
 }

@@ -15,7 +15,7 @@ use line::{IN, Line, OUT, ROUTER, ports};
 const RATE: u32 = 20_000;
 const SWAPS: usize = 12;
 
-/// Translates addresses between two devices. What `round` says differs from one to the next.
+/// Translates addresses between two devices. The messages of `round` differ from one to the next.
 fn nat(left: &str, right: &str, round: usize) -> String {
     let ways = "Classifier(12/0806 20/0001, 12/0806 20/0002, 12/0800, -)";
     let (capacity, more) = match round % 3 {
@@ -89,7 +89,7 @@ impl Load {
     }
 }
 
-/// What the hosts' own ends of the veth pairs dropped.
+/// The drops of the hosts' own ends of the veth pairs.
 fn dropped(line: &Line) -> String {
     let of = |host: &Namespace| {
         ["tx_dropped", "rx_dropped"]
@@ -98,7 +98,7 @@ fn dropped(line: &Line) -> String {
     format!("sent and received by the hosts, dropped: {:?} {:?}", of(&line.a), of(&line.b))
 }
 
-/// Who is translated to whom: the table without times.
+/// The mappings: the table without times.
 fn flows(table: &str) -> Vec<String> {
     let flow = |line: &str| line.split(" i").next().unwrap_or_default().trim().to_owned();
     let mut flows: Vec<String> = table
@@ -170,7 +170,7 @@ fn what_is_odd_is_told() {
     assert!(log.contains("BURST size 0"), "{log}");
 }
 
-/// Writes a configuration to `hotconfig` and hears whether it is taken.
+/// Writes a configuration to `hotconfig` and returns whether it is taken.
 fn replace(socket: &Path, text: &str) {
     let stream = UnixStream::connect(socket).expect("a connection");
     let mut client = BufReader::new(stream);

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use europa_tests::{Error, Output, Process, europa, missing, run, skipped};
 
 const SYSTEMD: &str = "/lib/systemd/system";
-/// What systemd itself needs to stop and to boot again.
+/// The needs of systemd itself to stop and to boot again.
 const OWN: [&str; 5] =
     ["shutdown.target", "final.target", "umount.target", "reboot.target", "systemd-reboot.service"];
 
@@ -25,7 +25,7 @@ fn cgroups() -> Option<String> {
     Some(found.split(' ').nth(1)?.to_owned())
 }
 
-/// What is missing for this.
+/// The missing part.
 fn lacks() -> Option<String> {
     if let Some(why) = missing(&["systemctl", "unshare", "nsenter", "ping"]) {
         return Some(why);

@@ -68,7 +68,7 @@ fn link(node: &Node, from: &str) -> serde_json::Value {
     links.into_iter().find(|link| link["from"] == from).expect("the link's direction")
 }
 
-/// Streams from `a` to `b` until `count` packets were sent: what came, and how many were sent.
+/// Streams from `a` to `b` until `count` packets were sent: the results, and how many were sent.
 fn stream(net: &Net, count: u64, rate: u32) -> (Received, u64) {
     let sink = net.b.sink("10.0.2.2:7000", 1).expect("a sink");
     let stream = net.a.stream("10.0.2.2:7000", 1, rate, 64).expect("a stream");
@@ -148,7 +148,7 @@ fn a_link_to_a_host_is_a_line_too() {
     // The other way round it is the same line.
     let back = b.ping("10.0.1.2", 100, &[]).expect("a ping");
     within("5 ms there and 20 ms back", shortest(&back), 25.0, 2.0);
-    // Nobody polls while a packet is on its way, and nobody forgets to wake.
+    // No process polls while a packet is under way, and no wake-up is missed.
     let one = a.ping("10.0.2.2", 5, &["-i", "0.5"]).expect("a ping");
     assert!(one.received >= 2, "{one:?}");
 }
@@ -198,15 +198,15 @@ fn packets_are_reordered_doubled_and_damaged() {
     for (what, share) in [("reordered", 0.10), ("duplicated", 0.05), ("corrupted", 0.02)] {
         within(what, counted(what), share * sent as f64, sigma(share));
     }
-    // Whoever is overtaken is late; 5 ms of a stream of 5000 a second are 25 packets.
+    // An overtaken packet is late; 5 ms of a stream of 5000 a second are 25 packets.
     assert!(received.late as f64 > counted("reordered"), "{received:?}");
     within("doubled", received.duplicates as f64, 0.05 * 0.98 * sent as f64, sigma(0.05) * 1.5);
     // Receivers check: a wrong bit is a lost packet, most of the time.
     within("lost", received.lost as f64, 0.02 * sent as f64, sigma(0.02) + 0.003 * sent as f64);
 }
 
-/// The highest of up to five rates, until one is near what is wanted: a busy machine may
-/// keep a line from being full, but nothing can send more than it carries.
+/// The highest of up to five rates, until one is near the expected one: a busy machine may keep a
+/// line from being full, but no sender exceeds its rate.
 fn best(wanted: f64, tolerance: f64, mut measure: impl FnMut() -> f64) -> f64 {
     let mut best = 0.0_f64;
     for _ in 0..5 {

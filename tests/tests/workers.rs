@@ -12,11 +12,11 @@ use europa_tests::{Leftovers, Received, run, skip_without, skipped};
 use line::{Line, ROUTER, ports};
 
 const RATE: u32 = 4_000;
-/// Slots of one tenant's pool: so few that one which is lost now and then would soon stop it.
+/// Slots of one tenant's pool: so few that an occasional loss would soon stop it.
 const SLOTS: u32 = 64;
 /// Packets of one stream at once: four of them are fewer than [`SLOTS`].
 const FEW: u64 = 8;
-/// More than that: each slot comes round again while the kick that sends it still runs.
+/// More than that: each slot is used again while the kick that sends it still runs.
 const MANY: u64 = 200;
 /// The other tenants' networks: 10.N.1.0/24 on the left and 10.N.2.0/24 on the right.
 const OTHERS: [u8; 2] = [9, 8];
@@ -52,7 +52,7 @@ fn line() -> Option<Line> {
                 .expect("a route");
         }
     }
-    // Hosts that had to ask again would send what comes then past what waits for the answer.
+    // Hosts that had to ask again would send later packets past those that wait for the answer.
     for net in [0].into_iter().chain(OTHERS) {
         for (host, side) in [(&line.a, 1), (&line.b, 2)] {
             let (address, mac) =
@@ -106,8 +106,8 @@ fn packets_where_programs_are_parked(pid: i32) -> u64 {
     devices.iter().flat_map(|device| [1, 9].map(|at| field(device, at).expect("a number"))).sum()
 }
 
-/// What becomes of every tenant's streams, both ways and to two UDP ports each, while `act` is done.
-/// Those of the tenant with few slots have so many packets under way at once.
+/// The results of every tenant's streams, both ways and to two UDP ports each, during `act`. Those
+/// of the tenant with few slots have so many packets under way at once.
 fn streams(line: &Line, at_once: u64, act: impl FnOnce()) -> Vec<Received> {
     let mut all = Vec::new();
     for net in [0].into_iter().chain(OTHERS) {
@@ -127,7 +127,7 @@ fn streams(line: &Line, at_once: u64, act: impl FnOnce()) -> Vec<Received> {
     all.into_iter().map(|(sink, stream)| sink.stop(stream.stop())).collect()
 }
 
-/// Waits until everybody answers.
+/// Waits until all hosts answer.
 fn await_all(line: &Line) {
     for net in [0].into_iter().chain(OTHERS) {
         let limit = Instant::now() + Duration::from_secs(10);
@@ -227,7 +227,7 @@ fn routers(line: &Line) -> Vec<String> {
     routers.map(u32::to_string).collect()
 }
 
-/// Who is killed at once.
+/// The worker that is killed at once.
 const KILLED: [&[&str]; 9] = [
     &["switch"],
     &["switch"],
@@ -253,7 +253,8 @@ fn kill_at_once(line: &Line, roles: &[&str]) {
     run(&["kill", "-9"].into_iter().chain(pids).collect::<Vec<_>>()).expect("a kill");
 }
 
-/// What the dead switch has left in its lists is of pools whose numbers others may have then.
+/// The entries that the dead switch has left in its lists are of pools whose numbers others may
+/// have then.
 #[test]
 fn routers_killed_with_the_switch_find_their_pools_whole() {
     skip_without!("ping");

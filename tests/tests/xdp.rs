@@ -161,7 +161,7 @@ fn a_program_forwards_in_an_isolated_router() {
     stream.stop();
     assert_eq!(sink.packets(), 0);
 
-    // Another configuration: the program begins anew, its maps go on.
+    // Another configuration: the program restarts, its maps go on.
     let before = counted(&node);
     let file = node.file("other.yaml", &document(&object, ", CONSTANTS \"closed_port 7\""));
     node.run(&["apply", &file]);
@@ -176,7 +176,7 @@ fn a_program_forwards_in_an_isolated_router() {
             .is_ok_and(|p| p.received > 0)
     );
 
-    // Without the grant, or with a mistake, it is told in the document.
+    // Without the grant, or with a mistake, the error is shown in the document.
     let wrong = document(&object, ", CONSTANTS \"none 7\"");
     let output = node.attempt(&["apply", &node.file("wrong.yaml", &wrong)]);
     assert!(output.stderr.contains("no constant 'none'"), "{}", output.stderr);
@@ -239,7 +239,7 @@ fn a_compiler_reads_its_own_files_only() {
     let include = format!("-I{}", secret.path().display());
     let output = run(folder.path(), &["compile", "p.c", &include]);
     assert!(output.status.success(), "{}", text(&output.stderr));
-    // What needs too much memory is ended.
+    // A program that needs too much memory is ended.
     let endless = "__asm__(\".rept 2000000000\\n.quad 1\\n.endr\");";
     fs::write(folder.path().join("p.c"), format!("{endless}{end}")).expect("a file");
     assert!(!run(folder.path(), &["compile", "p.c"]).status.success());

@@ -66,11 +66,11 @@ fn neighbour(europa: &Europa) -> Result<()> {
     europa.with_file("apply", DOCUMENTS)
 }
 
-/// How often a stream is sent again while the hypervisor took cores away: a core that is not
-/// there forwards nothing, whoever's program would.
+/// How often a stream is sent again while the hypervisor took cores away: without a core, no
+/// program forwards.
 const TRIES: u32 = 8;
 
-/// What became of the stream each time.
+/// The results of the stream, each time.
 #[derive(Serialize)]
 struct Measured {
     name: &'static str,
@@ -110,7 +110,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     for round in 1..=repeat {
         for (event, results) in EVENTS.iter().zip(&mut measured) {
             progress.show(&format!("changes: {} {round}/{repeat}", event.name));
-            // All of it anew each time: nothing is left of the event before.
+            // All of it is made again each time: no state of the event before is left.
             let testbed = Testbed::routed()?;
             europa.setup(&testbed)?;
             arrangement.apply(&testbed)?;

@@ -12,7 +12,7 @@ use crate::generator::internet_checksum;
 use crate::shell;
 use crate::statistics::Spread;
 
-/// Frames of which a source sends copies, one after the other.
+/// Frames that a source copies, one after the other.
 const FRAMES: usize = 8192;
 /// Readings of the counter, and seconds between two.
 const READINGS: u32 = 6;

@@ -32,7 +32,7 @@ const BATCH: usize = 256;
 const RATES: [Option<u32>; 4] = [Some(0), Some(10_000), Some(100_000), None];
 const SYSTEMS: [&str; 2] = ["europa", "prefix-trie, RwLock"];
 
-/// What was found of a system at one rate of changes.
+/// The result of a system at one rate of changes.
 #[derive(Serialize)]
 struct Measured {
     addresses: &'static str,
@@ -139,7 +139,7 @@ where
     let mut reader = table.reader();
     let mut batches = addresses.chunks_exact(BATCH).cycle();
     let mut hops = [0; BATCH];
-    // Changes go on where they were in the round before: what has gone comes back.
+    // Changes go on where they were in the round before: removed routes come back.
     let mut counts = [0; 2];
     let mut all = Vec::new();
     for wanted in RATES {
@@ -217,7 +217,7 @@ fn hop(number: usize) -> NextHop {
     NextHop::new((number % 251 + 1) as u16).unwrap_or_else(|| unreachable!("small and not 0"))
 }
 
-/// The next change: of which route, and its next hop if it is to have one.
+/// The next change: its route, and the next hop, if it has one.
 fn step<'a, R>(count: &mut usize, routes: &'a [R]) -> (Option<&'a R>, Option<NextHop>) {
     // A step without common factors visits all, in no order.
     let at = (*count / 3).wrapping_mul(104_729) % routes.len().max(1);

@@ -1,5 +1,5 @@
-//! Part of `filters`: rules changed while packets pass, over the REST interface: how many a second,
-//! what a stream loses meanwhile, and what becomes of the highest rate.
+//! Part of `filters`: rules changed over the REST interface while packets pass: how many a second,
+//! a stream's losses meanwhile, and the highest rate.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ const PACED: f64 = 100_000.0;
 /// Addresses to which packets go, so that it is not always the same rule.
 const DESTINATIONS: u32 = 1024;
 
-/// What is done to the rules.
+/// The changes of the rules.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Changes {
     /// There are no rules.
@@ -50,7 +50,7 @@ const SCENES: [(&str, Changes); 4] = [
     ("as many changes as possible", Changes::Most),
 ];
 
-/// What was found in one scene.
+/// The result of one scene.
 #[derive(Serialize)]
 pub(super) struct Measured {
     scene: &'static str,
@@ -64,7 +64,7 @@ pub(super) struct Measured {
     highest: Vec<Run>,
 }
 
-/// What was found in all of them.
+/// The results of all of them.
 pub(super) struct Beside {
     pub(super) table: Table,
     pub(super) chart: Option<(String, Chart)>,
@@ -138,7 +138,7 @@ fn scene(
         let half = *half.get_or_insert(highest.delivered_pps / 2.0);
         one.highest.push(highest);
         one.changes_in_flood.extend(rules.a_second());
-        // What is left of the flood goes away.
+        // The rest of the flood drains.
         interrupt::sleep(Duration::from_millis(200))?;
         let paced = load.clone().at(half as u64);
         let stream = rules.meanwhile(|| {
@@ -153,13 +153,13 @@ fn scene(
     })
 }
 
-/// The slice's rules, and who changes them.
+/// The slice's rules, and their writer.
 struct Rules {
     changes: Changes,
     client: Client,
     /// Numbers of the rules that the next change takes away.
     last: Vec<u32>,
-    /// What differs from one change to the next.
+    /// The differences from one change to the next.
     seed: u32,
     made: f64,
     seconds: f64,

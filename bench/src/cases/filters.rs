@@ -15,7 +15,7 @@ use crate::report::{Align, Outcome, Table, thousands};
 use crate::shell;
 use crate::statistics::Spread;
 
-/// What the example found of one kind of rules.
+/// The result of the example for one kind of rules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct Figure {
     /// Kind and seed.
@@ -104,7 +104,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     })
 }
 
-/// What the example writes: three lines a kind.
+/// The example's output: three lines a kind.
 fn parse(text: &str) -> Vec<Figure> {
     let numbers = |line: &str| -> Vec<f64> {
         let words = line.split(|c: char| !c.is_ascii_digit() && c != '.');

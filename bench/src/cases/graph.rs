@@ -32,7 +32,7 @@ struct Figure {
     ns_per_packet: f64,
     /// The same in the quickest tenth of a run: what a machine can do in its fast state.
     least_ns: f64,
-    /// Of which source and sink alone.
+    /// The part of source and sink alone.
     ends_ns: f64,
 }
 
@@ -183,7 +183,7 @@ fn parse(line: &str) -> Option<Figure> {
     }
 }
 
-/// What Click or FastClick needed with so many routes.
+/// The time of Click or FastClick with so many routes.
 #[derive(Serialize)]
 struct Reference {
     name: &'static str,

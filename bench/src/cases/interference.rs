@@ -24,9 +24,9 @@ const RULES: u32 = 20_000;
 /// How long the other tenant's programs have to begin.
 const WARM_UP: Duration = Duration::from_secs(3);
 
-/// What the tenant asks for.
+/// The tenant's request.
 const KINDS: [&str; 3] = ["apply", "restart", "crash recovery"];
-/// What the other one does.
+/// The other tenant's work.
 const SCENES: [&str; 2] = ["quiet", "disturbed"];
 
 /// Milliseconds of each kind in one scene.

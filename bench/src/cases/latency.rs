@@ -246,7 +246,7 @@ fn socket(at: (&str, u16)) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sends back what comes.
+/// Sends received packets back.
 fn answer(socket: &UdpSocket, ended: &AtomicBool) -> Result<()> {
     pin(SENDER_CORE)?;
     let mut buffer = [0_u8; 2 * REQUEST_BYTES];

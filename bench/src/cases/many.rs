@@ -1,5 +1,5 @@
-//! Many routers on one pair of ports, told apart by Ethernet addresses that end in their numbers:
-//! what `scale` and `pool-size` bring up.
+//! Many routers on one pair of ports, distinguished by Ethernet addresses that end in their
+//! numbers, for `scale` and `pool-size`.
 
 use std::fmt::Write as _;
 
@@ -32,7 +32,7 @@ fn macs(number: u32) -> [String; 2] {
     [0, 1].map(|side| format!("02:00:00:0{side}:{high:02x}:{low:02x}"))
 }
 
-/// What is brought up: ports, a slice, and so many routers.
+/// The objects to start: ports, a slice, and so many routers.
 pub(super) fn documents(kind: Kind, routers: u32, slots: u32) -> String {
     let mut text = "kind: port\nname: left\ndevice: r0\nnamespace: eub-rtr\n---\n\
                     kind: port\nname: right\ndevice: r1\nnamespace: eub-rtr\n---\n\

@@ -91,7 +91,7 @@ fn example(package: &str, name: &str) -> std::result::Result<PathBuf, String> {
     }
 }
 
-/// The arrangement that nobody has to ask for.
+/// The default arrangement.
 fn plainest(system: &dyn System) -> Result<Arrangement> {
     let first = system.arrangements().into_iter().next();
     first.ok_or_else(|| Error::System {

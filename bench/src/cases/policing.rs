@@ -31,12 +31,12 @@ const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
 const HALVES_MAY_DIFFER: f64 = 0.10;
 const TRIES: u32 = 4;
 
-/// Who takes the frames.
+/// The receiver of the frames.
 struct Scene {
     name: &'static str,
     /// The program at the device, as the kernel calls it.
     program: &'static str,
-    /// What the slice reserves; `None` is a program that drops, without Europa.
+    /// The slice's reservation; `None` is a program that drops, without Europa.
     reservation: Option<&'static str>,
 }
 
@@ -82,7 +82,7 @@ impl Counting {
 
 impl Drop for Counting {
     fn drop(&mut self) {
-        // Nobody can be told, and a kernel that counts works.
+        // The error cannot be reported, and a kernel that counts works.
         let _ = fs::write(SWITCH, self.0.trim());
     }
 }

@@ -41,7 +41,7 @@ const OFFSET: u16 = 256;
 const HALVES_MAY_DIFFER: f64 = 0.10;
 const TRIES: u32 = 4;
 
-/// What the router does with packets.
+/// The router's work on packets.
 const CONFIGURATIONS: [(&str, &str); 2] = [
     ("europa, forwards", "FromDevice(in) -> Queue(1024) -> ToDevice(out);\n"),
     (
@@ -54,8 +54,8 @@ const CONFIGURATIONS: [(&str, &str); 2] = [
 const REST: &str = "FromDevice(out) -> Discard; Idle -> ToDevice(in);\n";
 const TESTPMD: &str = "two testpmd over memif";
 
-/// What was found of one system: million packets a second, and the part of the time that the
-/// hypervisor took.
+/// The result of one system: million packets a second, and the part of the time that the hypervisor
+/// took.
 #[derive(Serialize)]
 struct Measured {
     system: &'static str,
@@ -259,7 +259,7 @@ impl Pool {
         }
     }
 
-    /// What the receive program does.
+    /// The work of the receive program.
     fn send(&mut self) {
         let rx = self.view.rx(0);
         let mut free = Consumer::new(self.view.recycle(), self.recycle_head);
@@ -276,7 +276,7 @@ impl Pool {
         self.recycle_head = free.head();
     }
 
-    /// What becomes of slots that were sent. How many there were.
+    /// The ring for sent slots. How many there were.
     fn receive(&mut self) -> u64 {
         let mut tx = Consumer::new(self.view.tx(1), self.tx_head);
         let mut received = 0;
@@ -341,7 +341,7 @@ impl Router {
             grants: Vec::new(),
             inline: None,
         }));
-        // It never sleeps: nobody wakes it, and no other node comes.
+        // It never sleeps: no doorbell wakes it, and no other node comes.
         let waker = memory(c"waker", 2 * 4096)?;
         let status = memory(c"status", 4096)?;
         let (wake, wake_end) = nix::unistd::pipe().context("a pipe")?;
@@ -358,7 +358,7 @@ impl Router {
         }
     }
 
-    /// What it said before it ended.
+    /// Its output before its end.
     fn said(&mut self) -> String {
         let _ = self.child.kill();
         let mut text = String::new();

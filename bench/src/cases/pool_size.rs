@@ -26,7 +26,7 @@ const LARGEST: u32 = 13;
 const SIZES: std::ops::RangeInclusive<u32> = 1..=LARGEST;
 const ROUTERS: [u32; 2] = [1, 2];
 
-/// What was found with one size of pool, or of Linux.
+/// The result with one size of pool, or of Linux.
 #[derive(Default, Serialize)]
 struct Measured {
     /// Slots of each router's pool; none of Linux.

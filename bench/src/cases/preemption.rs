@@ -23,7 +23,7 @@ const INSTANCE: &str = "bench-preemption";
 const ROUTERS: usize = 8;
 /// Shorter gaps are interrupts.
 const GAP: Duration = Duration::from_micros(50);
-/// What the node gives a slice that reserves CPU, and others.
+/// The node's settings for a slice that reserves CPU, and for others.
 const PERIOD: Duration = Duration::from_millis(5);
 const RESERVED: u64 = 10_000;
 const ORDINARY: u64 = 100;
@@ -35,7 +35,7 @@ const SCENES: [(&str, usize, u32); 3] = [
     ("four with 0.2, four without", 4, 200),
 ];
 
-/// What routers of a kind have seen.
+/// The results of routers of a kind.
 #[derive(Serialize)]
 struct Measured {
     scene: &'static str,
@@ -46,8 +46,8 @@ struct Measured {
     gaps_ms: Vec<f64>,
 }
 
-/// Polls the clock as soon as it is told to, for so long; prints what it had of the core, in
-/// nanoseconds, and each gap.
+/// Polls the clock from a signal on, for so long; prints its time on the core, in nanoseconds, and
+/// each gap.
 pub(crate) fn poll(time: Duration) -> Result<()> {
     let cpu = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).context("CPUs")?;
     let first = (0..nix::sched::CpuSet::count()).find(|at| cpu.is_set(*at).unwrap_or(false));
@@ -101,7 +101,7 @@ fn limits(thousandths: Option<u32>) -> Limits {
     }
 }
 
-/// What one router saw: its part of the core, and gaps in milliseconds.
+/// The result of one router: its part of the core, and gaps in milliseconds.
 fn saw(text: &str, time: Duration) -> (f64, Vec<f64>) {
     let mut numbers = text.split_whitespace().filter_map(|word| word.parse::<f64>().ok());
     let used = numbers.next().unwrap_or_default();

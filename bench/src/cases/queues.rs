@@ -1,8 +1,8 @@
 //! `queues`: what a packet costs in the queue manager, beside a plain first-in-first-out queue.
 //!
 //! Statistics are counted in memory that is mapped and shared, as the switch's are, and packets
-//! come in batches with what is fetched ahead, as in the switch's intake. What the loop itself
-//! costs, with the packets' lengths and numbers, is measured without a tree and subtracted.
+//! come in batches with what is fetched ahead, as in the switch's intake. The cost of the loop
+//! itself, with the packets' lengths and numbers, is measured without a tree and subtracted.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -35,7 +35,7 @@ const LATER: usize = 12;
 /// Queues, and slices that have them.
 const TREES: [(usize, usize); 3] = [(10, 5), (1000, 10), (65_536, 64)];
 
-/// What was found of one number of queues; 0 stands for a plain queue.
+/// The result of one number of queues; 0 stands for a plain queue.
 #[derive(Serialize)]
 struct Measured {
     queues: usize,
@@ -44,7 +44,7 @@ struct Measured {
     full_ns: Vec<f64>,
     /// Each queue goes empty with each packet.
     one_each_ns: Vec<f64>,
-    /// What of each has been subtracted.
+    /// The subtracted part of each.
     loop_ns: Vec<f64>,
 }
 
@@ -73,7 +73,7 @@ fn words(settings: Settings) -> Result<Words> {
     Ok(Words(Mapping::new(&file, bytes).context("memory for statistics")?))
 }
 
-/// A tree with a rate that nobody reaches, and its queues in an order that caches do not know.
+/// A tree with an unreachable rate, and its queues in an order without locality in caches.
 fn tree(
     queues: usize,
     slices: usize,
@@ -126,7 +126,7 @@ fn one_each(tree: &mut Tree, ids: &[Id], now: &mut u64, out: &mut Vec<Due>) -> f
     ns_per_packet(start, passed)
 }
 
-/// What the switch does for packets that it sees coming.
+/// The switch's prefetches for coming packets.
 #[inline]
 fn fetch_ahead(tree: &Tree, ahead: impl Fn(usize) -> Option<Id>) {
     if tree.is_large() {

@@ -29,7 +29,7 @@ const SLOTS: u32 = 256;
 const ISOLATED: [u32; 3] = [1, 10, 100];
 const INLINE: [u32; 4] = [1, 10, 100, 1000];
 
-/// What was found of one number of routers.
+/// The result of one number of routers.
 #[derive(Serialize)]
 struct Measured {
     kind: Kind,
@@ -56,7 +56,7 @@ impl Measured {
     }
 }
 
-/// Numbers of processes of which there are records.
+/// Numbers of processes with records.
 fn processes(kind: &str) -> Vec<u32> {
     let entries = fs::read_dir(KEPT).into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| {

@@ -1,6 +1,6 @@
-//! `shares`: what slices get of a port that all of them want, beside what they should get; and what
-//! becomes of one with a guarantee while another one's flood, which comes in by another port, wants
-//! all of it.
+//! `shares`: the shares of slices on a port that all of them want, and the expected ones. Then a
+//! guaranteed slice while the flood of another one, which comes in by another port, wants the whole
+//! port.
 
 use std::time::{Duration, Instant};
 
@@ -20,15 +20,15 @@ use crate::systems::europa::{DOCUMENTS, Europa, on_testbed};
 
 /// The port's rate while four share it.
 const RATE_MBITS: f64 = 200.0;
-/// A slice, what it reserves, and what it should get in Mb/s: of 200 less 100 that are guaranteed and
-/// 20 that are a cap, five parts; who has the guarantee has a part as well.
+/// A slice, its reservation, and its expected rate in Mb/s: of 200 less 100 that are guaranteed and
+/// 20 that are a cap, five parts; the guaranteed slice has a part as well.
 const SLICES: [(&str, &str, f64); 4] = [
     ("red", "weight: 3", 48.0),
     ("green", "weight: 1", 16.0),
     ("blue", "guarantee: 100Mb/s", 116.0),
     ("grey", "weight: 100, cap: 20Mb/s", 20.0),
 ];
-/// Frames of 64 to 9,000 bytes, more than anybody gets.
+/// Frames of 64 to 9,000 bytes, more than any slice gets.
 const MIXED: &str = "s :: RoundRobinSched -> FRAME -> ToDevice(out);
     RatedSource(LENGTH 50, RATE 20000) -> Queue(50) -> [0]s;
     RatedSource(LENGTH 8980, RATE 4000) -> Queue(50) -> [1]s;

@@ -62,7 +62,7 @@ impl Beside {
         self.bare.extend(Spread::of(bare).map(|spread| spread.median));
     }
 
-    /// What Europa's takes more, round by round.
+    /// The additional cost of Europa's, round by round.
     fn more(&self) -> Spread {
         let differences: Vec<f64> =
             self.europa.iter().zip(&self.bare).map(|(one, other)| one - other).collect();
@@ -93,7 +93,7 @@ struct Transmit {
 /// Runs the case.
 pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     let testbed = Testbed::direct()?;
-    // A port's device stands in the network namespace of who runs its program.
+    // A port's device is in the network namespace of the process that runs its program.
     testbed.generator.within(|| {
         pin(OTHER_CORE)?;
         measure(&testbed, options, progress)
@@ -197,7 +197,7 @@ fn transmit(
     Ok(2 * u64::from(turns) * u64::from(count))
 }
 
-/// Time that went by, and what of it was this thread's.
+/// Elapsed time, and this thread's part of it.
 fn timed(work: impl FnOnce() -> Result<()>) -> Result<(Duration, Duration)> {
     let cpu = || clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).context("a thread's clock");
     let (began, before) = (Instant::now(), cpu()?);

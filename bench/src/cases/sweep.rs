@@ -14,7 +14,7 @@ use crate::systems::{Arrangement, System};
 const FRACTIONS: [f64; 11] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0];
 const FRACTIONS_QUICK: [f64; 5] = [0.25, 0.75, 1.0, 1.5, 2.0];
 
-/// What counts as twice: peaks of two runs differ a little.
+/// The factor that counts as twice: peaks of two runs differ a little.
 const TWICE: f64 = 1.8;
 
 /// Delivered over offered load, of one system in one arrangement.
@@ -98,7 +98,7 @@ pub(super) fn run(
             }
         }
     }
-    // The last point: what the generator can do without a rate to keep.
+    // The last point: the generator's rate without a limit.
     for (curve, chosen) in curves.iter_mut().zip(&chosen) {
         let mut point = Point::default();
         chosen.runs.iter().for_each(|run| point.add(run));
@@ -125,7 +125,7 @@ pub(super) fn kept(curves: &[Curve], system: &str) -> String {
         .map_or("–".to_owned(), |(times, kept)| format!("{kept:.2} at {times:.1} ×"))
 }
 
-/// What the sweep's figures mean.
+/// The meaning of the sweep's figures.
 pub(super) fn notes(curves: &[Curve]) -> Vec<String> {
     let arrangements: Vec<String> =
         curves.iter().map(|curve| format!("{} ({})", curve.system, curve.arrangement)).collect();

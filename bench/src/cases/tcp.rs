@@ -18,7 +18,7 @@ use crate::statistics::Spread;
 use crate::systems::System;
 use crate::testbed::{Offloads, Testbed};
 
-/// What is measured: streams at once, and what hosts and ports are switched to.
+/// The measured case: streams at once, and the offloads of hosts and ports.
 const KINDS: [(u32, Offloads); 4] =
     [(1, Offloads::Default), (1, Offloads::Off), (8, Offloads::Default), (8, Offloads::Off)];
 

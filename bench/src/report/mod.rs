@@ -13,7 +13,7 @@ pub(crate) use self::table::{Align, Table};
 use crate::error::{Context, Result};
 use crate::machine::Machine;
 
-/// What a case found.
+/// The result of a case.
 pub(crate) struct Outcome {
     /// Name of the case and of its files.
     pub(crate) name: &'static str,

@@ -14,7 +14,7 @@ use crate::sink::{Checks, Hook, Sink};
 use crate::systems::{Arrangement, Placement, System};
 use crate::testbed::{MAC, OTHER_CORE, Testbed, format_mac};
 
-/// What it prints when it has been set up.
+/// Its output when it is ready.
 const READY: &str = "ready";
 const PATIENCE: Duration = Duration::from_secs(5);
 

@@ -31,7 +31,7 @@ pub(crate) const SOCKET: &str = "/run/europa/bench/node.sock";
 /// Where its node keeps what it must know of processes.
 pub(crate) const KEPT: &str = "/run/europa/bench/kept";
 
-/// What is between the two ports.
+/// The part between the two ports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Between {
     /// A router in a process of its own.
@@ -80,7 +80,7 @@ impl Europa {
         Self::with(Between::Chain, given)
     }
 
-    /// What is brought up.
+    /// The objects to start.
     fn documents(&self) -> String {
         match self.between {
             Between::Isolated => DOCUMENTS.to_owned(),
@@ -152,7 +152,7 @@ impl Europa {
         self.call(&[command, &file.path().to_string_lossy()])
     }
 
-    /// Kills the node without warning: whoever answers at its socket.
+    /// Kills the node without warning: the process that answers at its socket.
     pub(crate) fn kill_node(&self) -> Result<()> {
         let socket = UnixStream::connect(SOCKET).context(SOCKET)?;
         let node = getsockopt(&socket, PeerCredentials).context(SOCKET)?;
@@ -198,7 +198,7 @@ impl Europa {
         self.ask(arguments).map(drop)
     }
 
-    /// What `europa` with these arguments prints.
+    /// The output of `europa` with these arguments.
     pub(crate) fn ask(&self, arguments: &[&str]) -> Result<String> {
         let program = self.program.as_deref().unwrap_or(Path::new("europa")).to_string_lossy();
         let words = [&[&*program, "--instance", INSTANCE], arguments].concat();

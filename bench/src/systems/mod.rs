@@ -82,8 +82,8 @@ pub(crate) struct Arrangement {
 impl Arrangement {
     /// Arranges a testbed so.
     pub(crate) fn apply(self, testbed: &Testbed) -> Result<()> {
-        // GRO holds every packet in its hands for nothing, except that NAPI threads and
-        // redirected frames need it.
+        // GRO delays every packet without a gain, except that NAPI threads and redirected frames
+        // need it.
         if self.sink == Hook::Tcx && self.placement != Placement::SinkThread {
             testbed.sink.exec("ethtool -K s0 gro off")?;
         }

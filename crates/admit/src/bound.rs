@@ -11,7 +11,7 @@
 //! Let all rates be bytes a second, L the longest packet of the port, and for flow j: r_j its guarantee,
 //! B_j the depth of that bucket, M_j its largest packet.
 //!
-//! # What is ahead of the tree
+//! # The delay before the tree
 //!
 //! A packet that is in the tree when the worker looks is behind what was handed to the device before: at
 //! most the port's depth a and the packet that overdrew it. Tokens of the port are not lost between two
@@ -26,12 +26,11 @@
 //!
 //! # The class of the flows
 //!
-//! If the flows' queues are under a class with guarantee R0 < C whose other queues are anybody's, these
-//! may use up the class's tokens: the class then gets R0 and no more. While it waits, its siblings that
-//! have tokens send, in any interval t, at most Σ(B_k + L) + t·Σr_k, as each of them is charged for it.
-//! What is left is at least ρ0·(t − T), with ρ0 = C − Σr_k ≥ R0 and T = (C·T0 + Σ(B_k + L)) / ρ0. Its own bucket may be overdrawn by L when a
-//! flow's packet arrives, and opens at a tick of the timer wheel (8.2 µs: the tick and the least depth)
-//! before the next look. So it gets at least R0·(t − T1), with
+//! If the flows' queues are under a class with guarantee R0 < C that also has unmanaged queues, these may use up the class's tokens: the
+//! class then gets only R0. While it waits, its siblings that have tokens send, in any interval t, at most Σ(B_k + L) + t·Σr_k, as each of
+//! them is charged for it. The rest is at least ρ0·(t − T), with ρ0 = C − Σr_k ≥ R0 and T = (C·T0 + Σ(B_k + L)) / ρ0. Its own bucket may be
+//! overdrawn by L when a flow's packet arrives, and opens at a tick of the timer wheel (8.2 µs: the tick and the least depth) before the
+//! next look. So it gets at least R0·(t − T1), with
 //!
 //! ```text
 //! T1 = (C·T0 + Σ(B_k + L)) / ρ0 + L / R0 + look + tick
@@ -41,10 +40,10 @@
 //!
 //! # A flow among flows
 //!
-//! While flow i waits and has tokens, nobody without tokens is asked. Two bounds hold; the smaller one
-//! counts.
+//! While flow i waits and has tokens, no flow without tokens is served. Two bounds hold; the smaller
+//! one counts.
 //!
-//! *By tokens.* The other flows send at most Σ_{j≠i}(B_j + M_j) + t·Σ_{j≠i} r_j. What is left is at least
+//! *By tokens.* The other flows send at most Σ_{j≠i}(B_j + M_j) + t·Σ_{j≠i} r_j. The rest is at least
 //! R0·(t − T1) − Σ(B_j + M_j) − t·Σr_j = ρ_i·(t − D_i), with ρ_i = R0 − Σ_{j≠i} r_j ≥ r_i as all fit, and
 //!
 //! ```text
@@ -57,13 +56,14 @@
 //!
 //! # That it has tokens
 //!
-//! In an interval t, flow i sends at most what it has kept back, which came within the bound Δ before,
-//! and what comes: b + r·Δ + r·t. With B_i = b + r·Δ + M its bucket never runs dry as long as no packet
-//! has been later than Δ; so none is (induction over packets). [`crate::Need`] sets B_i so.
+//! In an interval t, flow i sends at most the packets that it has kept back, which came within the
+//! bound Δ before, and the arriving ones: b + r·Δ + r·t. With B_i = b + r·Δ + M its bucket never runs
+//! dry as long as no packet has been later than Δ; so none is (induction over packets). [`crate::Need`]
+//! sets B_i so.
 //!
 //! # C and D of RFC 2212
 //!
-//! Both bounds have the form b/R + D: C = 0 and D = D_i. D_i depends on the other flows. What is said in
+//! Both bounds have the form b/R + D: C = 0 and D = D_i. D_i depends on the other flows. The value in
 //! ADSPEC is [`crate::Machine::longest_d`]; a flow that would have another's D_i exceed it is refused.
 
 use crate::flow::Flow;
@@ -116,12 +116,12 @@ impl Shared {
     }
 }
 
-/// A bucket holds what comes in 4,096 ns at least.
+/// A bucket holds the packets of 4,096 ns at least.
 fn depth(need: &Need) -> Bytes {
     need.depth.max(need.rate * Seconds(4.096e-6))
 }
 
-/// What flows get in all: a rate, after a time. See the file.
+/// The flows' service together: a rate, after a time. See the file.
 fn class(machine: &Machine) -> (BytesPerSecond, Seconds) {
     let timing = machine.timing;
     let ahead = Bytes(timing.ahead.0 + 2.0 * machine.longest.0);

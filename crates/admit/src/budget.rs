@@ -13,7 +13,7 @@ use crate::unit::{BytesPerSecond, Seconds};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub u64);
 
-/// What may be lacking, in the order in which it is looked at.
+/// The resources that may be lacking, in the order of their checks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Resource {
     /// Bytes of a packet.
@@ -58,7 +58,7 @@ pub struct Lack {
     pub left: f64,
 }
 
-/// What is left of each resource.
+/// The rest of each resource.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Left {
     /// Bytes a second.
@@ -91,7 +91,7 @@ impl Budget {
         &self.machine
     }
 
-    /// Admits a flow, or changes the one of this number; with an error, all is as before.
+    /// Admits a flow, or changes the one of this number; an error changes nothing.
     ///
     /// # Errors
     /// The first resource that is lacking.
@@ -101,7 +101,7 @@ impl Budget {
         Ok(need)
     }
 
-    /// What a flow would take, if it fits.
+    /// The needs of a flow, if it fits.
     ///
     /// # Errors
     /// The first resource that is lacking.
@@ -133,7 +133,7 @@ impl Budget {
         Ok(need)
     }
 
-    /// Nobody's D exceeds what is promised.
+    /// No flow's D exceeds its promised bound.
     fn check_delays(&self, id: FlowId, flow: &Flow, need: &Need) -> Result<(), Lack> {
         let others = self.flows.iter().filter(|(other, _)| **other != id);
         let all =
@@ -157,7 +157,7 @@ impl Budget {
         self.flows.remove(&id);
     }
 
-    /// What is left.
+    /// The rest.
     pub fn left(&self) -> Left {
         self.left_without(None)
     }
@@ -261,7 +261,7 @@ mod tests {
         budget.admit(FlowId(1), load(1e7)).unwrap();
         budget.admit(FlowId(2), load(2e7)).unwrap();
         assert_eq!(budget.left().rate, BytesPerSecond(9.5e7));
-        // A change that fails keeps what there was; one that fits replaces it.
+        // A change that fails keeps the former flow; one that fits replaces it.
         let lack = budget.admit(FlowId(2), load(1.2e8)).unwrap_err();
         assert_eq!((lack.resource, lack.left), (Resource::Rate, 1.15e8));
         assert_eq!(budget.left().rate, BytesPerSecond(9.5e7));

@@ -2,7 +2,7 @@
 
 use crate::unit::{Bytes, BytesPerSecond, Seconds};
 
-/// What a flow sends and asks for. Its numbers make sense: [`Flow::new`].
+/// The traffic of a flow, and its requested service. Its numbers make sense: [`Flow::new`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
     pub(crate) rate: BytesPerSecond,
@@ -13,7 +13,7 @@ pub struct Flow {
     pub(crate) service: Service,
 }
 
-/// How it is to be served.
+/// The service that it asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Service {
     /// RFC 2211: as if the network were not loaded.
@@ -82,7 +82,7 @@ impl Flow {
         (self.rate, self.depth, (self.smallest, self.largest))
     }
 
-    /// What is reserved: r for controlled load (RFC 2211), R for guaranteed service (RFC 2212).
+    /// The reserved rate: r for controlled load (RFC 2211), R for guaranteed service (RFC 2212).
     pub fn reserved(&self) -> BytesPerSecond {
         match self.service {
             Service::ControlledLoad => self.rate,

@@ -1,4 +1,4 @@
-//! What a port and its worker have.
+//! The resources of a port and its worker.
 
 use crate::unit::{Bytes, BytesPerSecond, Seconds};
 
@@ -7,7 +7,7 @@ use crate::unit::{Bytes, BytesPerSecond, Seconds};
 pub struct Machine {
     /// The port's rate: what the tree is capped to, or the wire's.
     pub rate: BytesPerSecond,
-    /// The longest packet that the port sends, of anybody.
+    /// The longest packet that the port sends, of any flow.
     pub longest: Bytes,
     /// The class that all flows are in, where it is not the whole port.
     pub class: Option<Class>,
@@ -15,7 +15,7 @@ pub struct Machine {
     pub slots: u64,
     /// Cores for flows: 1 is a whole one.
     pub cores: f64,
-    /// What a packet costs, as measured on this machine.
+    /// The cost of a packet, as measured on this machine.
     pub packet_cost: Seconds,
     /// Labels for flows.
     pub labels: u64,
@@ -48,12 +48,12 @@ pub struct Timing {
     pub look: Seconds,
     /// From handing frames to the device until it sends (the kick).
     pub kick: Seconds,
-    /// What is handed to the device ahead of the wire: the depth of the port's bucket.
+    /// The bytes handed to the device ahead of the wire: the depth of the port's bucket.
     pub ahead: Bytes,
 }
 
 impl Machine {
-    /// What flows may reserve in all.
+    /// The rate that flows may reserve together.
     pub(crate) fn reservable(&self) -> BytesPerSecond {
         self.class.map_or(self.rate, |class| class.rate)
     }

@@ -1,10 +1,10 @@
-//! What a flow takes.
+//! The needs of a flow.
 
 use crate::flow::Flow;
 use crate::machine::Machine;
 use crate::unit::{Bytes, BytesPerSecond, Seconds};
 
-/// What a flow takes, and how its queue is to be set.
+/// The resources that a flow takes, and the settings of its queue.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
     /// Guarantee of its queue, and its part of the port.
@@ -23,7 +23,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// What a flow takes of a machine.
+    /// The needs of a flow from a machine.
     pub fn of(flow: &Flow, machine: &Machine) -> Self {
         let rate = flow.reserved();
         let promised = flow.delay(Bytes(0.0), machine.longest_d);

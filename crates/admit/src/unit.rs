@@ -61,7 +61,7 @@ impl Div<BytesPerSecond> for Bytes {
 impl Mul<Seconds> for BytesPerSecond {
     type Output = Bytes;
 
-    /// What that brings.
+    /// The product.
     fn mul(self, time: Seconds) -> Bytes {
         Bytes(self.0 * time.0)
     }

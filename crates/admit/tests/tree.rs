@@ -14,7 +14,7 @@ const LONGEST: u32 = 9000;
 /// 1 Gb/s.
 const WIRE: f64 = 1.25e8;
 
-/// What stands for a packet: source and time of arrival.
+/// The token of a packet: source and time of arrival.
 type Packet = (usize, u64);
 
 fn rate(bytes: BytesPerSecond, depth: Bytes) -> Rate {
@@ -57,7 +57,7 @@ impl Source {
         }
     }
 
-    /// Sends all that its bucket lets pass by `now`: as early as it may, with pauses now and then.
+    /// Sends all that its bucket lets pass by `now`: as early as it may, with occasional pauses.
     fn catch_up(
         &mut self,
         tree: &mut Tree<Packet>,
@@ -166,7 +166,8 @@ impl Scene {
     fn filled(mut self, keeps_guarantees: bool) -> Self {
         let class = self.machine.class;
         let scheduler = self.tree.add_class(Id::PORT, Share::weight(1), Limit::NONE).unwrap();
-        // Its depth is what its flows may owe: with less, tokens of theirs would be lost.
+        // Its depth is the deficit that its flows may have: with less, tokens of theirs would be
+        // lost.
         let guarantee = rate(class.map_or(self.machine.rate, |class| class.rate), Bytes(2e6));
         let own = Share::weight(1);
         let own = if keeps_guarantees { own.guaranteed(guarantee) } else { own };
@@ -223,7 +224,7 @@ impl Scene {
         is_guaranteed: bool,
     ) -> (Source, bool) {
         let conforms = is_guaranteed && self.random.below(3) > 0;
-        // What the flow may send is read back from what it needs: b = backlog - r·promised.
+        // The flow's limit follows from its need: b = backlog - r·promised.
         let (rate, depth, sizes) = parameters(flow, need);
         let start = below(&mut self.random, 0.0, 5e6);
         let bucket = conforms.then_some((rate, depth));

@@ -21,7 +21,7 @@ use crate::link::Addressing;
 use crate::source::{At, Place};
 use crate::values::hash;
 
-/// Shared address space (RFC 6598): nobody routes it to anybody else.
+/// Shared address space (RFC 6598): it is not routed between networks.
 pub(crate) const DEFAULT_IPV4: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(100, 64, 0, 0), 10);
 
 /// One end of a link: its name for sorting, and where its addresses are to go.

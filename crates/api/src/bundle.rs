@@ -1,7 +1,7 @@
-//! What travels from a user's files to a node: texts, the files that they name, and
-//! the documents that the node has already.
+//! The transfer from a user's files to a node: texts, the files that they name, and the documents
+//! that the node has already.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -19,6 +19,9 @@ use crate::router::Router;
 use crate::source::{At, Place, Source};
 use crate::tree::{self, Node, Value};
 
+/// How every object file begins in base64: 0x7f, `ELF`.
+const OBJECT: &str = "f0VMR";
+
 /// Largest file that is read: all together must fit into one request.
 const MOST_FILE_BYTES: u64 = 32 << 20;
 
@@ -27,7 +30,7 @@ const MOST_FILE_BYTES: u64 = 32 << 20;
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 pub struct Key {
-    /// `port`, `slice`, `link`, `host`, `router`, `filters`.
+    /// `port`, `slice`, `link`, `host`, `router`, `filters`, `user`.
     pub kind: String,
     /// The name, of a router `SLICE/NAME`.
     pub name: String,
@@ -47,7 +50,7 @@ impl std::fmt::Display for Key {
 }
 
 impl Document {
-    /// What it is known by.
+    /// Its key.
     pub fn key(&self) -> Key {
         match self {
             Document::Port(port) => Key::new("port", port.name.to_string()),
@@ -56,6 +59,8 @@ impl Document {
             Document::Host(host) => Key::new("host", host.name.to_string()),
             Document::Router(router) => Key::new("router", router.full_name()),
             Document::Filters(filters) => Key::new("filters", filters.name.to_string()),
+            Document::Flow(flow) => Key::new("flow", flow.name.to_string()),
+            Document::User(user) => Key::new("user", user.name.to_string()),
         }
     }
 
@@ -72,12 +77,18 @@ impl Document {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum NamedFile {
-    /// What stands in it; of an object file in base64 (RFC 4648).
+    /// Its contents; those of an object file are in base64 (RFC 4648). An object may replace its
+    /// source in C.
     Text(String),
     /// Why it could not be read.
     Unreadable {
-        /// What the system said.
+        /// The system's error.
         error: String,
+    },
+    /// A source that does not compile.
+    Uncompiled {
+        /// The compiler's messages.
+        messages: String,
     },
 }
 
@@ -93,7 +104,7 @@ pub struct Bundle {
 /// A document that a node has already.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Kept {
-    /// What it is known by.
+    /// Its key.
     pub key: Key,
     /// The document, as JSON.
     pub document: String,
@@ -102,7 +113,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// What a node keeps of a document.
+    /// The stored form of a document.
     ///
     /// # Errors
     /// Cannot happen with documents of this crate.
@@ -138,12 +149,12 @@ pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Bundle, Problems> {
     Ok(Bundle::of(sources))
 }
 
-/// What a file may be.
+/// The kinds of a file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sort {
-    /// Whatever has an end: a shell makes pipes of `<(command)`.
+    /// Files with an end, also pipes: a shell makes pipes of `<(command)`.
     Any,
-    /// A file: what a document names must not wait for anybody.
+    /// A file: reading it must not wait for another process.
     Regular,
 }
 
@@ -153,7 +164,7 @@ fn text_of(path: &Path, sort: Sort) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|_| "stream did not contain valid UTF-8".to_owned())
 }
 
-/// What stands in a file, or why it cannot be told.
+/// The contents of a file, or why it cannot be read.
 fn bytes_of(path: &Path, sort: Sort) -> Result<Vec<u8>, String> {
     let read = || -> std::io::Result<Result<Vec<u8>, String>> {
         // Looked at before it is opened: that would wait at a pipe.
@@ -185,7 +196,7 @@ impl Bundle {
                 let path = beside(source, &file);
                 let place = Path::new(&path);
                 let read = match form {
-                    Form::Text => text_of(place, Sort::Regular),
+                    Form::Text | Form::Source => text_of(place, Sort::Regular),
                     Form::Object => {
                         bytes_of(place, Sort::Regular).map(|bytes| BASE64.encode(bytes))
                     }
@@ -200,7 +211,29 @@ impl Bundle {
         Bundle { sources, files }
     }
 
-    /// What the documents are known by, as far as that can be told; of broken ones too.
+    /// Replaces sources in C by their objects. `compiler` gets the path and the text of a source,
+    /// and returns its object or an error message.
+    pub fn compile(&mut self, compiler: impl Fn(&Path, &str) -> Result<Vec<u8>, String>) {
+        let named = self.sources.iter().flat_map(|source| {
+            let files = named_files(&source.text).into_iter();
+            let sources = files.filter(|(_, form)| *form == Form::Source);
+            sources.map(|(file, _)| beside(source, &file))
+        });
+        let named: BTreeSet<String> = named.collect();
+        for path in named {
+            let Some(NamedFile::Text(text)) = self.files.get(&path) else { continue };
+            if text.starts_with(OBJECT) {
+                continue;
+            }
+            let compiled = match compiler(Path::new(&path), text) {
+                Ok(object) => NamedFile::Text(BASE64.encode(object)),
+                Err(messages) => NamedFile::Uncompiled { messages },
+            };
+            self.files.insert(path, compiled);
+        }
+    }
+
+    /// The keys of all documents, including those with mistakes, as far as they can be read.
     pub fn keys(&self) -> HashSet<Key> {
         self.sources.iter().flat_map(|source| keys(&source.text)).collect()
     }
@@ -238,7 +271,7 @@ impl Bundle {
         self.merge_checked(kept, |_, _| ())
     }
 
-    /// The same, where `check` reports what else is wrong with routers of the texts.
+    /// The same, where `check` reports further mistakes of routers in the texts.
     ///
     /// # Errors
     /// Every mistake that was found.
@@ -247,13 +280,7 @@ impl Bundle {
         kept: &[Kept],
         check: impl Fn(&Router, &mut Vec<Problem>),
     ) -> Result<Documents, Problems> {
-        let own = self.keys();
-        let stay: Vec<&Kept> = kept.iter().filter(|kept| !own.contains(&kept.key)).collect();
-        let stored = stay.iter().map(|kept| Source {
-            path: format!("{} (in the node's state)", kept.key).into(),
-            text: kept.document.clone(),
-        });
-        let sources: Vec<Source> = self.sources.iter().cloned().chain(stored).collect();
+        let (sources, stay) = self.beside(kept);
         let mut documents = parse(&sources)?;
         let mut problems = Vec::new();
         let first_stored = self.sources.len();
@@ -277,7 +304,8 @@ impl Bundle {
                     }
                 }
             }
-            let object = fast_path.xdp.as_ref().map(|xdp| &xdp.value.object);
+            let object = fast_path.xdp.as_ref().and_then(|xdp| xdp.value.file());
+            let object = object.map(|(_, file)| file);
             let place = match (&fast_path.click, fast_path.click_file.as_ref().or(object)) {
                 (Some(click), _) => click.place,
                 (None, Some(file)) => file.place,
@@ -309,12 +337,35 @@ impl Bundle {
         Ok(documents)
     }
 
+    /// Parses the documents as they are written: with the names of files, without their contents.
+    ///
+    /// # Errors
+    /// Every mistake that was found.
+    pub fn written(&self, kept: &[Kept]) -> Result<Documents, Problems> {
+        parse(&self.beside(kept).0)
+    }
+
+    /// The texts, and those of `kept` that they do not replace.
+    fn beside<'k>(&self, kept: &'k [Kept]) -> (Vec<Source>, Vec<&'k Kept>) {
+        let own = self.keys();
+        let stay: Vec<&Kept> = kept.iter().filter(|kept| !own.contains(&kept.key)).collect();
+        let stored = stay.iter().map(|kept| Source {
+            path: format!("{} (in the node's state)", kept.key).into(),
+            text: kept.document.clone(),
+        });
+        (self.sources.iter().cloned().chain(stored).collect(), stay)
+    }
+
     /// Path and text of a file that `source` names.
     fn file(&self, source: &Source, name: &At<String>) -> Result<(String, String), Box<Problem>> {
         let path = beside(source, &name.value);
         let error = match self.files.get(&path) {
             Some(NamedFile::Text(text)) => return Ok((path, text.clone())),
             Some(NamedFile::Unreadable { error }) => error,
+            Some(NamedFile::Uncompiled { messages }) => {
+                let problem = Problem::new(name.place, format!("{path} does not compile"));
+                return Err(Box::new(problem.label("this source").help(messages.trim_end())));
+            }
             None => "it was not sent along",
         };
         let message = format!("cannot read {path}: {error}");
@@ -324,7 +375,7 @@ impl Bundle {
 }
 
 impl Documents {
-    /// Fills in what follows from the whole and is not written: addresses of links.
+    /// Fills in values that follow from all documents: addresses of links.
     pub fn complete(&mut self) {
         // Links without room are mistakes, told before.
         let _ = crate::addressing::assign(self);
@@ -342,6 +393,8 @@ impl Documents {
         self.hosts.sort_by_cached_key(|host| place("host", host.name.to_string()));
         self.routers.sort_by_cached_key(|router| place("router", router.full_name()));
         self.filters.sort_by_cached_key(|filters| place("filters", filters.name.to_string()));
+        self.flows.sort_by_cached_key(|flow| place("flow", flow.name.to_string()));
+        self.users.sort_by_cached_key(|user| place("user", user.name.to_string()));
     }
 }
 
@@ -358,7 +411,7 @@ fn text<'n>(node: &'n Node, name: &str) -> Option<&'n str> {
     }
 }
 
-/// What a document is known by.
+/// The key of a document.
 pub(crate) fn key_of(node: &Node) -> Option<Key> {
     let (kind, name) = (text(node, "kind")?, text(node, "name")?);
     match text(node, "slice").filter(|_| kind == "router") {
@@ -367,7 +420,7 @@ pub(crate) fn key_of(node: &Node) -> Option<Key> {
     }
 }
 
-/// What the documents of a text are known by, whether or not they are right.
+/// The keys of a text's documents, also of wrong ones.
 fn keys(yaml: &str) -> Vec<Key> {
     tree::documents(yaml)
         .into_iter()
@@ -376,19 +429,22 @@ fn keys(yaml: &str) -> Vec<Key> {
         .collect()
 }
 
-/// What a named file is.
+/// The kind of a named file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,
     /// Of a program: bytes.
     Object,
+    /// Of a program: text, and bytes after it is compiled.
+    Source,
 }
 
 /// Files that the documents of a text name.
 fn named_files(yaml: &str) -> Vec<(String, Form)> {
     let click = |node: &Node| Some(text(field(node, "fast_path")?, "click_file")?.to_owned());
-    let object =
-        |node: &Node| Some(text(field(field(node, "fast_path")?, "xdp")?, "object")?.to_owned());
+    let xdp = |node: &Node, name: &str| {
+        Some(text(field(field(node, "fast_path")?, "xdp")?, name)?.to_owned())
+    };
     let copied = |node: &Node| -> Option<Vec<String>> {
         let Value::List(files) = &field(field(node, "slow_path")?, "files")?.value else {
             return None;
@@ -400,8 +456,10 @@ fn named_files(yaml: &str) -> Vec<(String, Form)> {
         .filter_map(|range| tree::parse(yaml, range).ok())
         .flat_map(|node| {
             let texts = click(&node).into_iter().chain(copied(&node).into_iter().flatten());
-            let objects = object(&node).into_iter().map(|name| (name, Form::Object));
-            texts.map(|name| (name, Form::Text)).chain(objects).collect::<Vec<_>>()
+            let programs = [("object", Form::Object), ("source", Form::Source)];
+            let programs = programs.map(|(field, form)| Some((xdp(&node, field)?, form)));
+            let texts = texts.map(|name| (name, Form::Text));
+            texts.chain(programs.into_iter().flatten()).collect::<Vec<_>>()
         })
         .collect()
 }
@@ -428,6 +486,35 @@ mod tests {
         ] {
             let error = text_of(Path::new(path), sort).unwrap_err();
             assert!(error.contains(wanted), "{path}: {error}");
+        }
+    }
+
+    #[test]
+    fn sources_in_c_are_compiled() {
+        let text = "kind: slice\nname: red\nprograms: operator\n---\nkind: link\nname: l\n---\n\
+            kind: host\nname: h\ninterfaces: {e: {link: l}}\n---\n\
+            kind: router\nname: r1\nslice: red\nrun: kernel\ninterfaces: {a: {link: l}}\n\
+            fast_path: {xdp: {source: p.c}}\n";
+        let read = || {
+            let mut bundle = bundle(text);
+            bundle.files.insert("p.c".into(), NamedFile::Text("int program;\n".into()));
+            bundle
+        };
+        let mut compiled = read();
+        compiled.compile(|path, text| {
+            assert!(path.ends_with("p.c") && text == "int program;\n");
+            Ok(b"\x7fELF...".to_vec())
+        });
+        // Once is enough.
+        compiled.compile(|_, _| Err("it is an object".into()));
+        let documents = compiled.documents().unwrap_or_else(|p| panic!("{}", p.render(false)));
+        let object = documents.routers[0].fast_path.configuration.as_ref().unwrap();
+        assert!(object.text.starts_with(OBJECT) && object.file.ends_with("p.c"), "{object:?}");
+        let mut wrong = read();
+        wrong.compile(|_, _| Err("p.c:1:5: error: no such type".into()));
+        let report = wrong.documents().unwrap_err().render(false);
+        for part in ["does not compile", "p.c:1:5: error: no such type", "new.yaml:17:"] {
+            assert!(report.contains(part), "{part} is not in\n{report}");
         }
     }
 

@@ -1,9 +1,10 @@
-//! What a well-formed configuration may still have wrong: every rule is a function
-//! that reports all that breaks it.
+//! The rules for a well-formed configuration: every rule is a function that reports all that breaks
+//! it.
 
 mod addresses;
 mod attachments;
 mod filters;
+mod flows;
 mod hosts;
 mod inline;
 mod kernel;
@@ -46,17 +47,19 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
     }
     filters::interfaces(draft, problems);
     filters::reservations(&draft.documents, problems);
+    flows::flows(draft, problems);
     for (router, whole) in draft.documents.routers.iter().zip(&draft.whole) {
         routers::values(router, &draft.documents, problems);
         if *whole {
             routers::fast_path(router, problems);
             inline::inline(router, problems);
             kernel::kernel(router, &draft.documents, problems);
+            flows::router(router, &draft.documents, problems);
             routers::slow_path(router, problems);
             routes::all(router, problems);
         }
     }
-    // As long as something else is wrong, addresses may be what was misspelt.
+    // While there are other mistakes, an address may be misspelt.
     if problems.is_empty() {
         for router in &draft.documents.routers {
             routers::addressed(router, problems);

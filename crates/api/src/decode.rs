@@ -1,4 +1,4 @@
-//! From the tree to types: each value says what is wrong with it and goes on.
+//! From the tree to types: each value reports its mistake and goes on.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -10,10 +10,10 @@ use crate::source::{At, Place};
 use crate::tree::{Node, Value};
 use crate::values::{InterfaceName, Mac, Name, Rate};
 
-/// What any word in quotes may be.
+/// The accepted values, if any word in quotes is.
 const TEXTS: [&str; 3] = ["a text", "a name", "an interface's name"];
 
-/// What decoding knows and collects.
+/// The state of decoding.
 #[derive(Debug)]
 pub(crate) struct Context {
     /// Which file is decoded.
@@ -127,7 +127,7 @@ macro_rules! whole_number {
 whole_number!(u16);
 whole_number!(u32);
 
-/// Decodes what is written as one text and has a `FromStr`.
+/// Decodes a value written as one text with a `FromStr`.
 pub(crate) fn from_text<T>(node: &Node, context: &mut Context, wanted: &str) -> Option<T>
 where
     T: FromStr<Err = String>,
@@ -258,7 +258,7 @@ pub(crate) fn word<T: Copy>(
     found
 }
 
-/// Names and what they stand for, in the order of the file; `wanted` says what they are.
+/// Names and their values, in the order of the file; `wanted` describes them.
 pub(crate) fn entries<K: Decode, V: Decode>(
     node: &Node,
     context: &mut Context,
@@ -276,7 +276,7 @@ pub(crate) fn entries<K: Decode, V: Decode>(
     Some(entries.iter().filter_map(decode).collect())
 }
 
-/// The fields of a mapping, taken one by one; `close` reports those that nobody took.
+/// The fields of a mapping, taken one by one; `close` reports those that are left.
 pub(crate) struct Fields<'n, 'c> {
     entries: &'n [(Node, Node)],
     known: Vec<&'static str>,
@@ -338,8 +338,8 @@ impl<'n, 'c> Fields<'n, 'c> {
         self.optional(field)
     }
 
-    /// Reports when more than one of these fields is written; and, if `none` says what that
-    /// means, when none is.
+    /// Reports when more than one of these fields is written; and, if `none` has a message, when
+    /// none is.
     pub(crate) fn one_of(&mut self, of: &[&'static str], message: &str, none: Option<&str>) {
         let mut written = Vec::new();
         for field in of {
@@ -393,7 +393,7 @@ impl<'n, 'c> Fields<'n, 'c> {
             .label("unknown field");
             let near = nearest(field, self.known.iter().copied());
             if let Some(known) = near {
-                // That one misses what this one was meant to be is the same mistake.
+                // A document that misses the misspelt one is the same mistake.
                 let mut index = 0;
                 self.context.problems.retain(|problem| {
                     index += 1;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use crate::decode::{Context, Decode, nearest};
 use crate::documents::Documents;
 use crate::filters::Filters;
+use crate::flow::Flow;
 use crate::host::Host;
 use crate::link::Link;
 use crate::port::Port;
@@ -13,20 +14,21 @@ use crate::router::Router;
 use crate::slice::Slice;
 use crate::source::Source;
 use crate::tree::{self, Node, Value};
+use crate::user::User;
 use crate::values::Name;
 
-/// What the checks must know of documents that could not be read.
+/// The facts about unreadable documents that the checks need.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
-    /// What was read.
+    /// The readable part.
     pub(crate) documents: Documents,
     /// Kind and name of every document, readable or not: a name that stands in a
     /// broken document is not unknown.
     pub(crate) declared: HashSet<(String, String)>,
-    /// Whether everything was read. If not, what seems to be missing may only be
-    /// unreadable, and is not complained of.
+    /// Whether everything was read. If not, a missing object may only be unreadable, and is not
+    /// reported.
     pub(crate) complete: bool,
-    /// Kinds of which a document's name could not be read: what seems to be missing may be it.
+    /// Kinds of documents with unreadable names: a missing object may be one of these.
     pub(crate) nameless: HashSet<&'static str>,
     /// For each router, whether all of it was read.
     pub(crate) whole: Vec<bool>,
@@ -34,10 +36,10 @@ pub(crate) struct Draft {
     pub(crate) whole_hosts: Vec<bool>,
 }
 
-const KINDS: [&str; 6] = ["port", "slice", "link", "host", "router", "filters"];
+const KINDS: [&str; 8] = ["port", "slice", "link", "host", "router", "filters", "flow", "user"];
 
 impl Draft {
-    /// Everything that can be read in these texts, and what cannot.
+    /// The readable documents of these texts, and the mistakes.
     pub(crate) fn of(sources: &[Source]) -> (Draft, Vec<Problem>) {
         let mut draft = Draft { complete: true, ..Draft::default() };
         let mut problems = Vec::new();
@@ -124,7 +126,7 @@ impl Draft {
                     self.nameless.insert("port");
                 }
                 self.whole_hosts.extend(host.iter().map(|_| whole));
-                // A host's interfaces make ports, which nobody else declares.
+                // A host's interfaces make ports, which have no documents.
                 for (_, interface) in host.iter().flat_map(|host| &host.interfaces.0) {
                     if let Some(port) = &interface.port {
                         self.declared.insert(("port".to_owned(), port.to_string()));
@@ -139,6 +141,8 @@ impl Draft {
                 }
             }
             "filters" => self.documents.filters.extend(Filters::decode(node, context)),
+            "flow" => self.documents.flows.extend(Flow::decode(node, context)),
+            "user" => self.documents.users.extend(User::decode(node, context)),
             other => {
                 let problem = Problem::new(place, format!("{other:?} is no kind of document"))
                     .label(format!("expected one of {}", KINDS.join(", ")));

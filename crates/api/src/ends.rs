@@ -13,7 +13,7 @@ use crate::values::{InterfaceName, Mac, Name};
 
 /// An interface on a link.
 pub(crate) struct End<'d> {
-    /// What it belongs to.
+    /// Its owner.
     pub(crate) owner: Owner<'d>,
     /// Its name.
     pub(crate) name: &'d At<InterfaceName>,
@@ -25,7 +25,7 @@ pub(crate) struct End<'d> {
     pub(crate) addresses: &'d [At<IpNet>],
 }
 
-/// What has an interface on a link.
+/// The kinds of objects with an interface on a link.
 #[derive(Clone, Copy)]
 pub(crate) enum Owner<'d> {
     /// A router.

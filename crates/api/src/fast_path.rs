@@ -18,11 +18,11 @@ use crate::xdp::Xdp;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct FastPath {
-    /// One of Europa's own.
+    /// A fast path of Europa's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub builtin: Option<At<Builtin>>,
-    /// Routes of `builtin: ipv4`, beside those to its interfaces' own subnets; with `xdp`, of the slow
-    /// path's Linux.
+    /// Routes of `builtin: ipv4`, in addition to those of its interfaces' subnets; with `xdp`, of
+    /// the slow path's Linux.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<RoutesSchema>")]
     pub routes: Vec<At<Route>>,
@@ -30,14 +30,14 @@ pub struct FastPath {
     #[serde(rename = "routes", skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub kernel_routes: Option<At<Kernel>>,
-    /// Neighbours of `builtin: ipv4` that are not asked for by ARP or ND.
+    /// Static neighbours of `builtin: ipv4`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<Neighbour>>")]
     pub neighbours: Vec<At<Neighbour>>,
     /// A Click configuration. Its devices are the names of the router's interfaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub click: Option<At<String>>,
-    /// A file with a Click configuration, searched beside the YAML file.
+    /// A file with a Click configuration, relative to the YAML file's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub click_file: Option<At<String>>,
     /// A data plane of the user's own: command and arguments.
@@ -47,8 +47,8 @@ pub struct FastPath {
     /// An XDP program, for `run: kernel`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub xdp: Option<At<Xdp>>,
-    /// The text of `click` or of the file that `click_file` names, or the object that `xdp` names in
-    /// base64 (RFC 4648), filled in by `load`.
+    /// The text of `click` or of the file that `click_file` names, or the object of `xdp` in base64
+    /// (RFC 4648), filled in by `load`.
     #[serde(skip)]
     pub configuration: Option<Configuration>,
 }
@@ -74,7 +74,7 @@ pub enum Builtin {
     Bridge,
 }
 
-/// A route of `builtin: ipv4`, which knows IPv6 too.
+/// A route of `builtin: ipv4`, for IPv4 or IPv6.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Route {
@@ -89,7 +89,7 @@ pub struct Route {
     pub interface: Option<At<InterfaceName>>,
 }
 
-/// What `routes` of a fast path may be.
+/// The values of a fast path's `routes`.
 #[derive(JsonSchema)]
 #[schemars(untagged)]
 #[allow(dead_code, reason = "only its schema is used")]
@@ -113,7 +113,7 @@ fn is_kernel(node: &Node) -> bool {
     matches!(&node.value, Value::Text(text) if text == "kernel")
 }
 
-/// A neighbour whose Ethernet address is known.
+/// A static neighbour.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Neighbour {
@@ -121,7 +121,7 @@ pub struct Neighbour {
     pub address: At<IpAddr>,
     /// Its Ethernet address.
     pub mac: At<Mac>,
-    /// The interface it is reached through.
+    /// Its interface.
     pub interface: At<InterfaceName>,
 }
 
@@ -146,7 +146,7 @@ pub enum Choice<'a> {
 }
 
 impl FastPath {
-    /// What it is; `None` only for a Click file that was not read.
+    /// Its kind; `None` only for a Click file that was not read.
     pub fn choice(&self) -> Option<Choice<'_>> {
         match self.builtin.as_ref().map(|builtin| builtin.value) {
             Some(Builtin::Ipv4) => {

@@ -18,11 +18,11 @@ pub struct Fault {
     pub object: Key,
     /// The field, from the outermost inwards; as much of it as is written counts.
     pub path: Vec<String>,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
-    /// What stands under the underlined text.
+    /// The label under the underlined text.
     pub label: String,
-    /// What might help.
+    /// A remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
 }
@@ -39,14 +39,14 @@ impl Fault {
         }
     }
 
-    /// Says what stands under the underlined text.
+    /// Sets the label under the underlined text.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Fault {
         self.label = label.into();
         self
     }
 
-    /// Adds what might help.
+    /// Adds a remedy.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Fault {
         self.help = Some(help.into());
@@ -66,7 +66,7 @@ impl fmt::Display for Fault {
 }
 
 impl Bundle {
-    /// Faults where they stand in these texts. What stands in none of them comes back.
+    /// Faults where they stand in these texts. Faults without a place in any of them come back.
     pub fn locate<'f>(&self, faults: &'f [Fault]) -> (Problems, Vec<&'f Fault>) {
         let (mut found, mut elsewhere) = (Vec::new(), Vec::new());
         for fault in faults {
@@ -97,7 +97,7 @@ impl Bundle {
     }
 }
 
-/// The place of a field, of what it is in, or of the document's name.
+/// The place of a field, of its parent, or of the document's name.
 fn span(document: &Node, path: &[String]) -> std::ops::Range<usize> {
     let field = |node: &'_ Node, name: &str| -> Option<(Node, Node)> {
         let Value::Map(entries) = &node.value else { return None };
@@ -108,7 +108,7 @@ fn span(document: &Node, path: &[String]) -> std::ops::Range<usize> {
     let mut span = name.unwrap_or_else(|| document.span.clone());
     let mut at = document.clone();
     for name in path {
-        // An entry of a list is known by its text, or by a field that says so.
+        // An entry of a list is known by its text, or by its naming field.
         let entry = match &at.value {
             Value::List(items) => items.iter().find(|item| says(item, name)).cloned(),
             _ => None,

@@ -1,4 +1,4 @@
-//! `kind: filters`: rules for what the routers of a slice send.
+//! `kind: filters`: rules for the packets of a slice's routers.
 
 mod action;
 mod contradiction;
@@ -23,8 +23,8 @@ use crate::source::At;
 use crate::tree::Node;
 use crate::values::Name;
 
-/// Rules for the IP packets that the routers of a slice send. Of several rules that match a
-/// packet, the one with the highest priority counts, whichever document it stands in.
+/// Rules for the IP packets that the routers of a slice send. The matching rule with the highest
+/// priority applies, in whichever document it is.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Filters {

@@ -1,4 +1,4 @@
-//! What a router's elements may have of the node's files and sockets.
+//! The files and sockets of the node that a router's elements may use.
 
 use std::borrow::Cow;
 
@@ -84,18 +84,18 @@ impl JsonSchema for Grant {
                     "type": "string",
                 },
                 "write": {
-                    "description": "A file to write, by its path from the root. It is begun \
-                                    anew with the router and with each new configuration.",
+                    "description": "A file to write, by its path from the root. Each start and \
+                                    each new configuration make a new file.",
                     "type": "string",
                 },
                 "listen": {
-                    "description": "A socket that others find: tcp ADDRESS:PORT, udp \
-                                    ADDRESS:PORT, unix PATH, unix_dgram PATH or memif PATH.",
+                    "description": "A listening socket: tcp ADDRESS:PORT, udp ADDRESS:PORT, \
+                                    unix PATH, unix_dgram PATH or memif PATH.",
                     "type": "string",
                 },
                 "connect": {
-                    "description": "A socket to this place, written as for listen; for one with \
-                                    a place of its own, followed by from and that.",
+                    "description": "A socket connected to this address, as for listen; an own \
+                                    address follows after `from`.",
                     "type": "string",
                 },
             },

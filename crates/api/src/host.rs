@@ -11,16 +11,16 @@ use crate::source::At;
 use crate::tree::{Node, Value};
 use crate::values::{InterfaceName, Mac, Name};
 
-/// An end system: a network namespace that Europa makes and takes away, or, with
-/// `namespace`, `pid` or `container`, one that is there already.
+/// An end system: a network namespace that Europa makes and removes, or, with `namespace`, `pid` or
+/// `container`, an existing one.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Host {
-    /// Its name, one of a kind on the node.
+    /// Its name, unique on the node.
     pub name: At<Name>,
     /// Its interfaces by name, which are Linux devices inside.
     pub interfaces: HostInterfaces,
-    /// Routes inside, beside those to its interfaces' own subnets.
+    /// Its routes, in addition to those of its interfaces' subnets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<HostRoute>>")]
     pub routes: Vec<At<HostRoute>>,
@@ -28,21 +28,22 @@ pub struct Host {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Gateways>")]
     pub gateway: Vec<At<IpAddr>>,
-    /// The network namespace that it is, by name or path.
+    /// The existing network namespace, by name or path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<At<String>>,
-    /// The process whose network namespace it is.
+    /// A process in the existing network namespace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pid: Option<At<u32>>,
-    /// The Docker container that it is, by name or id.
+    /// The existing Docker container, by name or id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<At<String>>,
-    /// Kernel parameters inside, like `net.ipv4.ip_forward: 1`.
+    /// Kernel parameters of the host, such as `net.ipv4.ip_forward: 1`.
     #[serde(skip_serializing_if = "Texts::is_empty")]
     #[schemars(with = "Option<std::collections::BTreeMap<String, Word>>")]
     pub sysctls: Texts,
-    /// Files and directories of the machine that its programs see in other places, as `FROM:TO`
-    /// or, for reading only, `FROM:TO:ro`. What programs write elsewhere goes with the host.
+    /// Files and directories of the machine that its programs see in other places, as `FROM:TO` or,
+    /// for reading only, `FROM:TO:ro`. Files that programs write elsewhere are deleted with the
+    /// host.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub binds: Vec<At<String>>,
@@ -50,8 +51,8 @@ pub struct Host {
     #[serde(skip_serializing_if = "Texts::is_empty")]
     #[schemars(with = "Option<std::collections::BTreeMap<String, Word>>")]
     pub env: Texts,
-    /// Lines for a shell inside, run in this order when the host is there. One that does
-    /// not end needs an `&` behind it. Ended with the host.
+    /// Lines for a shell in the host, run in this order at its start. A command that does not end
+    /// needs an `&`. All end with the host.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub run: Vec<At<String>>,
@@ -68,13 +69,13 @@ pub struct HostInterface {
     /// The link that joins it to another interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<At<Name>>,
-    /// Or the port that it makes: routers' interfaces share it as they share a device.
+    /// Or the port that it makes, which routers' interfaces share like a device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<At<Name>>,
-    /// Or a device of the machine that is moved inside, and back when the host goes.
+    /// Or a device of the machine, which is moved into the host, and back at its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device: Option<At<String>>,
-    /// Its Ethernet address. Default: made from the names of host and interface.
+    /// Its Ethernet address. Default: derived from the names of host and interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac: Option<At<Mac>>,
     /// Its addresses with the prefix lengths of their subnets.
@@ -125,7 +126,7 @@ enum Gateways {
     Several(Vec<IpAddr>),
 }
 
-/// What a host is.
+/// The kind of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostPlace<'a> {
     /// A namespace that Europa makes.
@@ -138,7 +139,7 @@ pub enum HostPlace<'a> {
     Container(&'a str),
 }
 
-/// What a host's interface is attached to.
+/// The other end of a host's interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostAttachment<'a> {
     /// One end of a link.
@@ -185,7 +186,7 @@ impl<'a> HostBind<'a> {
     /// Reads `FROM:TO`, `FROM:TO:ro` or `FROM:TO:rw`, both absolute paths.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The mistake of the text.
     pub fn parse(text: &'a str) -> Result<HostBind<'a>, String> {
         let mut parts = text.split(':');
         let (from, to) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
@@ -229,7 +230,7 @@ impl HostInterface {
         self.mtu.map_or(1500, |mtu| mtu.value)
     }
 
-    /// What it is attached to.
+    /// Its other end.
     pub fn attachment(&self) -> Option<HostAttachment<'_>> {
         let link = self.link.as_ref().map(HostAttachment::Link);
         let port = self.port.as_ref().map(HostAttachment::Port);

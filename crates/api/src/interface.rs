@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::decode::{Context, Decode, Fields};
 use crate::problem::Problem;
 use crate::queues::Queues;
+use crate::signalling::Signalling;
 use crate::source::At;
 use crate::tree::{Node, Value};
 use crate::values::{Mac, Name};
@@ -17,7 +18,7 @@ use crate::values::{Mac, Name};
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Interface {
-    /// The port whose packets it takes its own from.
+    /// Its port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<At<Name>>,
     /// Or the link that joins it to another interface.
@@ -26,7 +27,7 @@ pub struct Interface {
     /// Which of the port's packets are its own. Default: those to its MAC address.
     #[serde(rename = "match", skip_serializing_if = "Option::is_none")]
     pub matches: Option<At<Match>>,
-    /// Its Ethernet address. Default: made from the names of slice, router and interface.
+    /// Its Ethernet address. Default: derived from the names of slice, router and interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mac: Option<At<Mac>>,
     /// Its addresses with the prefix lengths of their subnets.
@@ -40,15 +41,18 @@ pub struct Interface {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub bind: Vec<At<IpNet>>,
-    /// Queues in which its packets wait for the port, by number. Numbers are the slice's own; 0
-    /// is where packets wait that name no other, and holds its router back if it says nothing
-    /// of drops and there is no other here.
+    /// Queues in which its packets wait for the port, by number. Each slice has its own numbers.
+    /// Queue 0 takes the packets without a number. Without settings of drops and without other
+    /// queues here, a full queue 0 makes the router wait.
     #[serde(skip_serializing_if = "Queues::is_empty")]
     #[schemars(with = "Option<Queues>")]
     pub queues: Queues,
+    /// How it signals label switched paths. Default: not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signalling: Option<Signalling>,
 }
 
-/// What an interface is attached to.
+/// The other end of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attachment<'a> {
     /// A port of the node.
@@ -58,7 +62,7 @@ pub enum Attachment<'a> {
 }
 
 impl Interface {
-    /// What it is attached to.
+    /// Its other end.
     pub fn attachment(&self) -> Option<Attachment<'_>> {
         match (&self.port, &self.link) {
             (Some(port), _) => Some(Attachment::Port(port)),
@@ -105,6 +109,7 @@ impl Decode for Interface {
             mtu: fields.optional("mtu"),
             bind: bound(&mut fields),
             queues: fields.optional("queues").unwrap_or_default(),
+            signalling: fields.optional("signalling"),
         };
         let message = "an interface has either `port` or `link`";
         fields.one_of(&["port", "link"], message, Some("attached to nothing"));
@@ -119,8 +124,8 @@ impl Decode for Interface {
     }
 }
 
-/// Which of a port's packets are an interface's own: `vlan` with at most one other.
-/// docs/matches.md says what each one means.
+/// Which of a port's packets are an interface's own: `vlan` with at most one other. docs/matches.md
+/// explains each.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Match {
@@ -129,8 +134,8 @@ pub struct Match {
     #[schemars(range(min = 1, max = 4094))]
     pub vlan: Option<At<u16>>,
     /// With `vlan`: whether the router may send frames that carry a VLAN tag inside this one
-    /// (Q-in-Q). Each inner tag counts towards the MTU. Default: false, such frames are dropped:
-    /// a switch whose native VLAN is `vlan` would take the inner tag for the frame's VLAN.
+    /// (Q-in-Q). Each inner tag counts towards the MTU. Default: false, such frames are dropped: a
+    /// switch with the native VLAN `vlan` would read the inner tag as the frame's VLAN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inner_tags: Option<At<bool>>,
     /// Packets to the interface's own Ethernet address. The default.
@@ -144,14 +149,14 @@ pub struct Match {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<u16>>")]
     pub udp: Vec<At<u16>>,
-    /// What a VXLAN tunnel carries.
+    /// The packets of a VXLAN tunnel.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub vxlan: Option<At<Vxlan>>,
     /// Packets to the port's Ethernet address with one of these MPLS labels on top.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<u32>>")]
     pub mpls: Vec<At<u32>>,
-    /// Everything on the port, or with `vlan` everything in that VLAN.
+    /// All packets of the port, or with `vlan` of that VLAN.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all: Option<At<bool>>,
 }
@@ -172,7 +177,7 @@ pub struct Vxlan {
     /// The network identifier, 24 bits.
     #[schemars(range(max = 0xff_ffff))]
     pub vni: At<u32>,
-    /// This node's address, the outer destination of what comes in.
+    /// This node's address, the outer destination of received packets.
     pub local: At<IpAddr>,
     /// The other end's address.
     pub remote: At<IpAddr>,
@@ -187,7 +192,7 @@ pub enum Selector<'a> {
     Prefix(&'a [At<IpNet>]),
     /// Those to the port's and one of these UDP destination ports.
     Udp(&'a [At<u16>]),
-    /// What the tunnel carries.
+    /// The packets of the tunnel.
     Vxlan(&'a Vxlan),
     /// Those to the port's with one of these labels.
     Mpls(&'a [At<u32>]),

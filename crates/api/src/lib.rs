@@ -15,6 +15,8 @@
 //! ```
 
 mod addressing;
+mod allow;
+pub mod balance;
 mod bundle;
 mod check;
 mod decode;
@@ -24,11 +26,13 @@ mod ends;
 mod fast_path;
 mod fault;
 pub mod filters;
+mod flow;
 mod grant;
 mod host;
 mod interface;
 mod link;
 mod load;
+pub mod lsp;
 mod parse;
 mod port;
 mod problem;
@@ -36,24 +40,29 @@ mod quantity;
 mod queues;
 mod reservation;
 pub mod rest;
+mod rights;
 mod router;
 mod schema;
+mod signalling;
 mod slice;
 mod slow_path;
 mod source;
 pub mod stats;
 mod tree;
+mod user;
 mod users;
 mod values;
 mod warnings;
 mod xdp;
 
+pub use allow::Allow;
 pub use bundle::{Bundle, Kept, Key, NamedFile, read};
 pub use check::MOST_FILTERS;
 pub use documents::{Document, Documents};
 pub use fast_path::{Builtin, Choice, Configuration, FastPath, Kernel, Neighbour, Route};
 pub use fault::Fault;
 pub use filters::Filters;
+pub use flow::{Fallback, Flow};
 pub use grant::Grant;
 pub use host::{
     Host, HostAttachment, HostBind, HostInterface, HostInterfaces, HostPlace, HostRoute, Texts,
@@ -67,10 +76,13 @@ pub use problem::{MOST_PROBLEMS, Problem, Problems};
 pub use quantity::{Bytes, Cores, QueueLength, Share, Time};
 pub use queues::{Queue, QueueNumber, QueuePolicy, Queues};
 pub use reservation::{Part, Parts, Reservation};
+pub use rights::{Rights, Verdict};
 pub use router::{Inline, Interfaces, Poll, Pool, Router, Run, SlotBytes};
 pub use schema::schema;
+pub use signalling::{Egress, RsvpTe, Signalling, TtlModel};
 pub use slice::{Programs, Slice};
 pub use slow_path::{Daemon, File, Reload, Restart, SlowPath};
 pub use source::{At, Place, Source};
+pub use user::{ROOT, Role, Roles, SshKey, User};
 pub use values::{InterfaceName, Mac, Name, Rate, hash};
 pub use xdp::{Tables, Xdp};

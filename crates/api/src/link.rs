@@ -11,88 +11,87 @@ use crate::source::At;
 use crate::tree::{Node, Value};
 use crate::values::{Name, Rate};
 
-/// Joins the two interfaces that name it. The document need not be written: an
-/// interface's `link: NAME` makes the link. What is said beside the names holds for both
-/// directions, what is said in `a_to_b` and `b_to_a` for one.
+/// Joins the two interfaces that name it. The document is optional: an interface's `link: NAME`
+/// makes the link. Its fields hold for both directions, those in `a_to_b` and `b_to_a` for one.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Link {
-    /// What the two interfaces call it.
+    /// Its name for the two interfaces.
     pub name: At<Name>,
-    /// Which end `a` is, where the directions differ: `slice/router` or a host's name.
+    /// The end `a`, if the directions differ: `slice/router` or a host's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub a: Option<At<String>>,
-    /// Whether ends that have no addresses get some. Default: `auto`.
+    /// Whether ends without addresses get some. Default: `auto`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub addresses: Option<At<Addressing>>,
-    /// What both directions do.
+    /// The effects of both directions.
     #[serde(flatten)]
     pub both: Line,
-    /// What only the way from `a` does.
+    /// Fields of the direction from `a`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub a_to_b: Option<At<Line>>,
-    /// What only the way to `a` does.
+    /// Fields of the direction to `a`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b_to_a: Option<At<Line>>,
 }
 
-/// Where a link's addresses come from.
+/// The source of a link's addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Addressing {
-    /// If neither end says any, both get one.
+    /// If neither end has any, both get one.
     #[default]
     Auto,
-    /// From what is written alone, or from whatever runs at its ends.
+    /// Only addresses of the documents, or of programs at its ends.
     None,
 }
 
-/// What one direction of a link does to packets. What is not written it does not do.
+/// The effects of one direction of a link. Missing fields have no effect.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Line {
-    /// What the sender's transmitter sends, counted in Ethernet frames: `10Mb/s`.
+    /// The sender's rate, counted in Ethernet frames: `10Mb/s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<At<Rate>>,
-    /// Time on the way: `20ms`.
+    /// Delay of each packet: `20ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<At<Time>>,
-    /// How much the time on the way varies: `2ms`. Packets keep their order.
+    /// Variation of the delay: `2ms`. Packets keep their order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter: Option<At<Time>>,
-    /// How it varies. Default: `uniform`.
+    /// The distribution of the delay. Default: `uniform`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub distribution: Option<At<Distribution>>,
-    /// Packets lost: a share like `1%`, or bursts.
+    /// Lost packets: a share such as `1%`, or bursts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss: Option<At<Loss>>,
     /// Share of packets that skip the delay and so overtake others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reorder: Option<At<Share>>,
-    /// Share of packets that come twice.
+    /// Share of packets that arrive twice.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate: Option<At<Share>>,
     /// Share of packets with one wrong bit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupt: Option<At<Share>>,
-    /// What may wait for the transmitter: `100 packets` or `64kB`. Default: 1000 packets.
+    /// The longest queue of the sender: `100 packets` or `64kB`. Default: 1000 packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<At<QueueLength>>,
-    /// Which random numbers: the same seed, the same run. Default: made from the names.
+    /// Seed of the random numbers. Default: derived from the names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<At<u32>>,
 }
 
-/// How delays vary.
+/// Distribution of delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Distribution {
-    /// All delays within `jitter` of `delay` alike.
+    /// All delays within `jitter` of `delay` are equally likely.
     #[default]
     Uniform,
-    /// The bell curve; `jitter` is its standard deviation.
+    /// The normal distribution; `jitter` is its standard deviation.
     Normal,
-    /// Mostly a little early, sometimes very late; `jitter` is its standard deviation.
+    /// Mostly short, sometimes very long; `jitter` is its standard deviation.
     Pareto,
 }
 
@@ -122,7 +121,7 @@ pub struct Bursts {
     pub good: Option<At<Share>>,
 }
 
-/// Ranges from which links get addresses where none are written.
+/// Ranges of addresses for links without any.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct LinkAddresses {
@@ -176,8 +175,7 @@ impl Line {
 }
 
 impl Link {
-    /// What the direction does that begins at the end of this name: `slice/router` or a
-    /// host's.
+    /// The effects of the direction from the end of this name: `slice/router` or a host's.
     pub fn line_from(&self, end: &str) -> Line {
         let from_a = self.a.as_ref().is_some_and(|a| a.value == end);
         let own = if from_a { &self.a_to_b } else { &self.b_to_a };

@@ -12,15 +12,15 @@ use crate::values::{Name, Rate};
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Port {
-    /// What interfaces call it.
+    /// Its name for interfaces.
     pub name: At<Name>,
     /// The Linux device: a NIC, veth or tap.
     pub device: At<String>,
     /// The network namespace where the device is, by name or path. Default: Europa's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<At<String>>,
-    /// What the port sends at most, like `10Gb/s`, counted in Ethernet frames. Slices share it
-    /// as their reservations say. Default: what the device takes.
+    /// The highest rate that it sends, such as `10Gb/s`, counted in Ethernet frames. Slices share
+    /// it by their reservations. Default: that of the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<At<Rate>>,
     /// Longest packet, in bytes, without the Ethernet header. Default: the device's.
@@ -36,14 +36,15 @@ pub struct Port {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Receive {
-    /// By tc on a veth whose peer can be reached, unless many frames are live frames of XDP; by XDP
-    /// elsewhere.
+    /// By tc on a veth whose peer can be reached, unless many frames are live XDP frames; by XDP on
+    /// other devices.
     #[default]
     Auto,
-    /// In the driver, before Linux makes a socket buffer. On a veth the sender then cuts every
-    /// packet to segments itself.
+    /// In the driver, before Linux makes a socket buffer. On a veth the sender then splits every
+    /// packet into segments.
     Xdp,
-    /// In the stack: senders on this machine hand over packets of up to 64 kB, which are cut here.
+    /// In the network stack: senders on this machine hand over packets of up to 64 kB, which Europa
+    /// splits.
     Tc,
 }
 

@@ -1,4 +1,4 @@
-//! Mistakes in a user's file: what, where, and what might help.
+//! Mistakes in a user's file: message, place and remedy.
 
 use std::fmt;
 use std::ops::Range;
@@ -11,12 +11,11 @@ use miette::{
 
 use crate::source::{Place, Source};
 
-/// Most mistakes of a configuration that are told one by one: who has more has another
-/// trouble than each of them.
+/// Most mistakes of a configuration that are listed: with more, the cause is a common one.
 pub const MOST_PROBLEMS: usize = 50;
 
-/// Bytes of a line that is shown whole. Of a longer one, as programs write them, a piece is
-/// shown; what draws reports panics where a place is more than 65,535 columns from the left.
+/// Bytes of a line that is shown whole. Of a longer one, as programs write them, a piece is shown;
+/// the library that draws reports panics where a place is more than 65,535 columns from the left.
 const MOST_LINE_BYTES: usize = 1000;
 /// Bytes of a piece before the place, and after its beginning.
 const PIECE_BYTES: (usize, usize) = (60, 120);
@@ -24,15 +23,15 @@ const PIECE_BYTES: (usize, usize) = (60, 120);
 /// One mistake.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
     /// Where.
     pub place: Place,
-    /// What stands under the underlined text.
+    /// The label under the underlined text.
     pub label: String,
-    /// Further places and what is there.
+    /// Further places, each with a label.
     pub also: Vec<(Place, String)>,
-    /// What might help.
+    /// A remedy.
     pub help: Option<String>,
     file: Option<Arc<NamedSource<String>>>,
     /// The piece of a line that is shown instead of whole lines.
@@ -53,7 +52,7 @@ impl SourceCode for Piece {
         lines_before: usize,
         lines_after: usize,
     ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
-        // Without lines around it, what is wanted is the place's line and column.
+        // Without lines around it, the report shows the place's line and column.
         if lines_before + lines_after == 0 {
             return self.file.read_span(span, 0, 0);
         }
@@ -109,13 +108,13 @@ impl Problem {
         }
     }
 
-    /// Says what stands under the underlined text.
+    /// Sets the label under the underlined text.
     pub fn label(mut self, label: impl Into<String>) -> Problem {
         self.label = label.into();
         self
     }
 
-    /// Adds what might help.
+    /// Adds a remedy.
     pub fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());
         self
@@ -172,7 +171,7 @@ impl Diagnostic for Problem {
         let also = self
             .also
             .iter()
-            // A report shows one file, or a piece of a line; what is elsewhere is said in the help.
+            // A report shows one file, or a piece of a line; other places are in the help.
             .filter(|(place, _)| place.source == self.place.source && self.piece.is_none())
             .map(move |(place, label)| {
                 LabeledSpan::new_with_span(Some(label.clone()), span(*place))
@@ -241,7 +240,7 @@ impl Problems {
     pub fn render(&self, colour: bool) -> String {
         let theme =
             if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-        // What is to be typed must stay in one piece: no break after a hyphen, nor in a path.
+        // Text to type must stay in one piece: no break after a hyphen, nor in a path.
         let handler = GraphicalReportHandler::new_themed(theme)
             .with_links(false)
             .with_word_splitter(textwrap::WordSplitter::NoHyphenation)

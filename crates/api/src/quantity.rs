@@ -170,7 +170,7 @@ impl FromStr for Share {
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Twelve digits: what the division by 100 has left of the number that was written.
+        // Twelve digits: the division by 100 keeps these of the written number.
         let text = format!("{:.12}", self.0 * 100.0);
         write!(f, "{}%", text.trim_end_matches('0').trim_end_matches('.'))
     }

@@ -1,4 +1,4 @@
-//! Queues of an interface on a port: how much waits in them, who goes first, who is dropped.
+//! Queues of an interface on a port: their lengths, shares and drop policies.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -17,38 +17,39 @@ pub struct Queues(pub Vec<(At<QueueNumber>, At<Queue>)>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct QueueNumber(pub u16);
 
-/// A queue: where packets of a router wait for a port.
+/// A queue of a router's packets for a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Queue {
-    /// Its part of what its router may send, beside the router's other queues. Default: 1.
+    /// Its weight among the router's queues. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub weight: Option<At<u16>>,
-    /// What it can always send, of its slice's guarantee.
+    /// Its guaranteed rate, part of its slice's guarantee.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guarantee: Option<At<Rate>>,
-    /// What it never exceeds.
+    /// Its highest rate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<At<Rate>>,
     /// Most packets that wait in it. Default: 1024.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub packets: Option<At<u32>>,
-    /// Most bytes that wait in it, like `300kB`. Default: any number.
+    /// Most bytes that wait in it, such as `300kB`. Default: unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<At<Bytes>>,
-    /// Who is dropped. Default: `tail`.
+    /// The packets that are dropped. Default: `tail`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<At<QueuePolicy>>,
-    /// Whether `red` and `codel` mark packets that understand marks (RFC 3168), and drop only
-    /// the others.
+    /// Whether `red` and `codel` mark packets that support ECN (RFC 3168), and drop only the
+    /// others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ecn: Option<At<bool>>,
-    /// `codel`: a waiting time that is fine. Default: 5ms.
+    /// `codel`: the target of the waiting time. Default: 5ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<At<Time>>,
-    /// `codel`: how long all may wait longer before one is dropped. Default: 100ms.
+    /// `codel`: how long all packets may wait longer than `target` before one is dropped. Default:
+    /// 100ms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<At<Time>>,
     /// `red`: mean length at which it begins to drop. Default: 30kB.
@@ -63,19 +64,18 @@ pub struct Queue {
     pub probability: Option<At<Share>>,
 }
 
-/// Who is dropped when a queue is full, or even before.
+/// The packets that are dropped when a queue is full, or before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum QueuePolicy {
-    /// The packet that comes.
+    /// The arriving packet.
     #[default]
     Tail,
     /// The one that waits longest.
     Head,
-    /// Packets that come, the more likely the longer the queue has been of late (random early
-    /// detection).
+    /// Arriving packets, the more likely the longer the average queue (random early detection).
     Red,
-    /// Packets that leave after all have waited too long for a while (RFC 8289).
+    /// Leaving packets, if all have waited too long for a while (RFC 8289).
     Codel,
 }
 
@@ -88,7 +88,7 @@ impl Queue {
         self.policy.map_or(QueuePolicy::default(), |policy| policy.value)
     }
 
-    /// Whether it says who is dropped, and when.
+    /// Whether it has a drop policy with settings.
     pub fn drops(&self) -> bool {
         self.packets.is_some() || self.bytes.is_some() || self.policy.is_some()
     }

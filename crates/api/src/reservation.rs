@@ -1,4 +1,4 @@
-//! What a slice is promised of the node, and what it may have at most.
+//! The guarantees of a slice on the node, and its limits.
 
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
@@ -9,31 +9,31 @@ use crate::source::At;
 use crate::tree::Node;
 use crate::values::{Name, Rate};
 
-/// A slice's part of the node.
+/// A slice's share of the node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Reservation {
-    /// Its part of what ports send and take, by port.
+    /// Its shares of ports, by port.
     #[serde(skip_serializing_if = "Parts::is_empty")]
     #[schemars(with = "Option<Parts>")]
     pub ports: Parts,
-    /// What its isolated routers have of CPU time, in cores: that much whatever others do, and
-    /// no more. From 0.2 on. Default: what others leave.
+    /// CPU time of its isolated routers, in cores, guaranteed and highest. The least is 0.2.
+    /// Default: the unreserved rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu: Option<At<Cores>>,
-    /// What its isolated routers have of memory beside their packet pools, from 4MB
-    /// on. Default: each router's own limit.
+    /// Highest memory of its isolated routers without their packet pools, at least 4MB. Default:
+    /// each router's own limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<At<Bytes>>,
-    /// Slots that the packet pools of its routers have together at most. Default: no bound.
+    /// Highest number of slots of its routers' packet pools together. Default: unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slots: Option<At<u32>>,
-    /// Most queues with numbers that its routers may have. Default: 65535.
+    /// Highest number of its routers' numbered queues. Default: 65535.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queues: Option<At<u32>>,
-    /// Entries of filters that it is sure to have, and may have. A rule with a range of ports may
-    /// take several, and one without addresses takes one for each version of IP. Default: what
-    /// others leave.
+    /// Guaranteed and highest number of filter entries. A rule with a range of ports may take
+    /// several, and one without addresses takes one for each version of IP. Default: the unreserved
+    /// rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filters: Option<At<u32>>,
 }
@@ -42,28 +42,27 @@ pub struct Reservation {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Parts(pub Vec<(At<Name>, At<Part>)>);
 
-/// A slice's part of what a port sends and takes, counted in Ethernet frames.
+/// A slice's share of a port, counted in Ethernet frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Part {
-    /// What it can always send, whatever others do: `300Mb/s`.
+    /// Its guaranteed rate: `300Mb/s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guarantee: Option<At<Rate>>,
-    /// Its part of what nobody's guarantee takes, beside the other slices' weights. Default: 1.
+    /// Its share by weight of the rate that no guarantee takes. Default: 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub weight: Option<At<u16>>,
-    /// What it never exceeds, even if nobody else sends.
+    /// Its highest rate, also while no other slice sends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cap: Option<At<Rate>>,
-    /// What it is given at most of what comes in: more is dropped before it costs anybody
-    /// anything.
+    /// Its highest received rate: more is dropped before it costs other slices anything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_in: Option<At<Rate>>,
 }
 
 impl Part {
-    /// Whether it says something of what is sent.
+    /// Whether it reserves a sent rate.
     pub fn sends(&self) -> bool {
         self.guarantee.is_some() || self.weight.is_some() || self.cap.is_some()
     }

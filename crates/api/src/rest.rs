@@ -11,6 +11,7 @@ use crate::fault::Fault;
 use crate::filters::{Action as FilterAction, Rule};
 use crate::problem::{Problem, Problems};
 use crate::source::Source;
+use crate::user::Role;
 
 /// A list of objects.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -19,10 +20,10 @@ pub struct Objects {
     pub items: Vec<Object>,
 }
 
-/// A document of the node's desired state, and what became of it.
+/// A document of the node's desired state, and its state.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Object {
-    /// `port`, `slice`, `link`, `router`.
+    /// `port`, `slice`, `link`, `host`, `router`, `filters`, `user`.
     pub kind: String,
     /// Its name; of a router `SLICE/NAME`.
     pub name: String,
@@ -32,11 +33,11 @@ pub struct Object {
     pub changed: String,
     /// The document, as it could stand in a YAML file.
     pub document: Value,
-    /// What became of it.
+    /// Its result.
     pub status: Status,
 }
 
-/// What became of a document.
+/// The state of a document.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// `running`, `starting`, `waiting`, `attached`, `missing`, `active`.
@@ -44,7 +45,7 @@ pub struct Status {
     /// Why it is so, when it is not as wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What is known beside that, by name.
+    /// Further facts, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub details: BTreeMap<String, Value>,
 }
@@ -58,7 +59,7 @@ pub struct SourceText {
     pub text: String,
 }
 
-/// What `POST /v1/apply` takes.
+/// The body of `POST /v1/apply`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ApplyRequest {
     /// YAML texts.
@@ -66,10 +67,10 @@ pub struct ApplyRequest {
     /// Files that they name, by path.
     #[serde(default)]
     pub files: BTreeMap<String, NamedFile>,
-    /// Only check, and tell what would change.
+    /// Only check, and list the changes.
     #[serde(default)]
     pub dry_run: bool,
-    /// Remove what the texts do not name.
+    /// Remove the objects that the texts do not name.
     #[serde(default)]
     pub prune: bool,
     /// Draw errors with colours.
@@ -88,7 +89,7 @@ impl From<Bundle> for ApplyRequest {
 }
 
 impl ApplyRequest {
-    /// What is to be applied.
+    /// The documents to apply.
     pub fn bundle(&self) -> Bundle {
         let sources = self.sources.iter();
         let sources =
@@ -97,25 +98,25 @@ impl ApplyRequest {
     }
 }
 
-/// What was changed, or would be.
+/// The present or planned changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Applied {
     /// Nothing was done.
     pub dry_run: bool,
     /// Number of the desired state after this; each change makes a new one.
     pub revision: u64,
-    /// What differs, object by object.
+    /// The differences, object by object.
     pub changes: Vec<Change>,
     /// Objects that stay as they are.
     pub unchanged: u64,
-    /// What is done, step by step, in this order.
+    /// The steps, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
-    /// What is worth knowing about ports.
+    /// Reports on ports.
     pub warnings: Vec<String>,
 }
 
-/// What happens to an object.
+/// The change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
@@ -130,7 +131,7 @@ pub enum Action {
 /// The change of one object.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
-    /// What happens.
+    /// The kind of change.
     pub action: Action,
     /// Kind of the object.
     pub kind: String,
@@ -156,10 +157,10 @@ impl Change {
 pub struct FieldChange {
     /// Where it is: `fast_path.routes[10.0.0.0/8].via`.
     pub path: String,
-    /// What it was; nothing if it is new.
+    /// Its old value; nothing if it is new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// What it becomes; nothing if it goes.
+    /// Its new value; nothing if it goes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }
@@ -181,9 +182,15 @@ pub struct Event {
     pub reason: String,
     /// For people.
     pub message: String,
+    /// The actor: `root`, a user, or `slice NAME` for programs of its slow paths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub who: Option<String>,
+    /// From where: `local` for the Unix socket, an address and port for the network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
 }
 
-/// What was read from a handler, or is to be written to one.
+/// A value read from a handler, or to write to one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HandlerValue {
     /// The value.
@@ -199,7 +206,7 @@ pub struct NodeInfo {
     pub version: String,
     /// Its process.
     pub pid: u32,
-    /// Turns of its loop that took more than 5 ms of CPU time, in which nobody was served.
+    /// Turns of its loop that took more than 5 ms of CPU time, while all requests waited.
     #[serde(default)]
     pub long_turns: u64,
     /// The longest, in microseconds of CPU time.
@@ -217,9 +224,70 @@ pub struct NodeInfo {
     pub metrics_at: Option<String>,
     /// Workers of the switch.
     pub workers: u32,
+    /// Address and TCP port where it takes requests by TLS, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listens_at: Option<String>,
 }
 
-/// What `POST /v1/slices/SLICE/filters` takes: all of it is done at once, or nothing.
+/// The caller's identity, as the node sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Whoami {
+    /// `root`, or the name of a user.
+    pub name: String,
+    /// It may do everything.
+    pub admin: bool,
+    /// Its role on each slice.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub roles: BTreeMap<String, Role>,
+    /// From where it asks.
+    pub from: String,
+}
+
+/// The body of `POST /v1/users/USER/tokens`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewToken {
+    /// How long it is valid, in seconds.
+    pub seconds: u64,
+    /// A word for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// A token, without its secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TokenInfo {
+    /// By which it is known, and revoked.
+    pub id: String,
+    /// Whose it is.
+    pub user: String,
+    /// When it was made, as RFC 3339 has it.
+    pub created: String,
+    /// When it expires, as RFC 3339 has it.
+    pub expires: String,
+    /// A word for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// A token that was just made. Only this answer has its secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct MadeToken {
+    /// The token's description.
+    #[serde(flatten)]
+    pub info: TokenInfo,
+    /// The token, as it follows `Authorization: Bearer`.
+    pub token: String,
+}
+
+/// A user's tokens.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TokenList {
+    /// The oldest first; expired ones are gone.
+    pub tokens: Vec<TokenInfo>,
+}
+
+/// The body of `POST /v1/slices/SLICE/filters`: all of it is done at once, or nothing.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FilterChanges {
@@ -240,7 +308,7 @@ pub struct FilterChanges {
     pub colour: bool,
 }
 
-/// A rule that is to be added.
+/// A rule to add.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewFilter {
@@ -257,9 +325,9 @@ pub struct NewFilter {
 pub struct ClassBench {
     /// The file's name in messages.
     pub file: String,
-    /// What stands in it.
+    /// Its content.
     pub text: String,
-    /// What each of them does.
+    /// The action of each.
     pub action: FilterAction,
 }
 
@@ -302,7 +370,7 @@ pub struct FilterStatus {
     pub bytes: u64,
 }
 
-/// What was done, in lines for people.
+/// The changes, in lines for users.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Said {
     /// The lines.
@@ -319,7 +387,7 @@ pub struct ProblemDetails {
     pub title: Box<str>,
     /// HTTP's status.
     pub status: u16,
-    /// What is wrong this time.
+    /// The mistake of this occurrence.
     pub detail: String,
     /// Each mistake in a configuration.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
@@ -330,12 +398,15 @@ pub struct ProblemDetails {
     /// All mistakes with file, line, underlined text and hint, for a terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendered: Option<Box<str>>,
+    /// Whether it names nothing but what the caller has said or may see.
+    #[serde(skip)]
+    pub own_words: bool,
 }
 
 /// A mistake in a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mistake {
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
     /// The file.
     pub file: String,
@@ -343,9 +414,9 @@ pub struct Mistake {
     pub line: usize,
     /// The column, counted from 1.
     pub column: usize,
-    /// What stands at the underlined text.
+    /// The label at the underlined text.
     pub label: String,
-    /// What might help.
+    /// A remedy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub help: Option<String>,
 }
@@ -415,7 +486,7 @@ impl ProblemDetails {
         ProblemDetails { kind: TAKEN_BACK.into(), ..ProblemDetails::failed(detail) }
     }
 
-    /// Adds what is at fault.
+    /// Adds the object at fault.
     #[must_use]
     pub fn faults(mut self, faults: impl Into<Box<[Fault]>>) -> ProblemDetails {
         self.faults = faults.into();
@@ -435,6 +506,36 @@ impl ProblemDetails {
     /// Something that cannot be done as things are.
     pub fn conflict(detail: impl Into<String>) -> ProblemDetails {
         ProblemDetails::new("conflict", "This cannot be done now", 409, detail)
+    }
+
+    /// A request without a valid token.
+    pub fn unauthenticated() -> ProblemDetails {
+        let detail = "this needs a valid token: see `europa help login`";
+        ProblemDetails::new("unauthenticated", "The node does not know you", 401, detail)
+    }
+
+    /// Something that the caller may not do.
+    pub fn forbidden(detail: impl Into<String>) -> ProblemDetails {
+        ProblemDetails::new("forbidden", "You may not do this", 403, detail)
+    }
+
+    /// Says that it names nothing but what the caller has said or may see.
+    #[must_use]
+    pub fn in_own_words(self) -> ProblemDetails {
+        ProblemDetails { own_words: true, ..self }
+    }
+
+    /// Says something else for people.
+    #[must_use]
+    pub fn detail(self, detail: impl Into<String>) -> ProblemDetails {
+        ProblemDetails { detail: detail.into(), ..self }
+    }
+
+    /// The same problem as another kind, with its mistakes.
+    #[must_use]
+    pub fn as_kind(self, other: ProblemDetails) -> ProblemDetails {
+        let ProblemDetails { kind, title, status, .. } = other;
+        ProblemDetails { kind, title, status, ..self }
     }
 
     /// Something that was tried and failed.
@@ -474,8 +575,13 @@ pub fn schemas() -> serde_json::Map<String, Value> {
         FilterChanged,
         FilterChanges,
         FilterList,
+        crate::lsp::LspList,
         NodeInfo,
         Said,
+        Whoami,
+        NewToken,
+        MadeToken,
+        TokenList,
         ProblemDetails,
         crate::stats::NodeStats,
         crate::Document,

@@ -20,14 +20,14 @@ use crate::values::{InterfaceName, Mac, Name};
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Router {
-    /// Its name, one of a kind in its slice.
+    /// Its name, unique in its slice.
     pub name: At<Name>,
     /// The slice that owns it.
     pub slice: At<Name>,
     /// Where its fast path runs.
     #[schemars(with = "Option<Run>")]
     pub run: Run,
-    /// What it may take of the switch, if it runs there.
+    /// Its limits inside the switch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inline: Option<At<Inline>>,
     /// Its interfaces by name, in the order in which a program finds them in the pool.
@@ -47,7 +47,7 @@ pub struct Router {
     /// How its process waits for packets.
     #[schemars(with = "Option<Poll>")]
     pub poll: Poll,
-    /// The CPUs its process may use. Default: all that do not receive much.
+    /// The CPUs that its process may use. Default: all that do not receive much.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<u16>>")]
     pub cpu: Vec<At<u16>>,
@@ -64,22 +64,21 @@ pub enum Run {
     /// In a process of its own.
     #[default]
     Isolated,
-    /// Inside the switch, beside others: configurations made of Europa's own elements, as far as
-    /// their work is bounded.
+    /// Inside the switch: configurations of Europa's own elements with bounded work.
     Inline,
     /// In the kernel, where packets arrive: an XDP program.
     Kernel,
 }
 
-/// What a router inside the switch may take.
+/// The limits of a router inside the switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Inline {
     /// Time of each of its turns, 1us to 10ms; a turn works on up to 256 packets of each interface.
-    /// What is left goes on in its next turn. Default: 100us.
+    /// The rest follows in its next turn. Default: 100us.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<At<Time>>,
-    /// Memory beside its packet pool and its tables of routes, 64kB to 1GB. Default: 4MB.
+    /// Memory without its packet pool and its tables of routes, 64kB to 1GB. Default: 4MB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<At<Bytes>>,
 }
@@ -95,11 +94,11 @@ impl Inline {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Poll {
-    /// Polls while there is something to do, then yields, then sleeps.
+    /// Polls while there is work, then yields, then sleeps.
     #[default]
     Adaptive,
-    /// Always polls and never sleeps, and no more does the switch's worker that serves it: two whole
-    /// CPUs for the least latency.
+    /// It and the switch's worker that serves it poll and never sleep: two whole CPUs for the least
+    /// latency.
     Busy,
 }
 
@@ -107,15 +106,15 @@ pub enum Poll {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Pool {
-    /// How many packets it holds: a power of two.
+    /// Number of packets that it holds: a power of two.
     #[schemars(with = "Option<u32>")]
     pub slots: At<u32>,
-    /// How large a slot is.
+    /// Size of a slot.
     #[schemars(with = "Option<SlotBytes>")]
     pub slot_bytes: At<SlotBytes>,
 }
 
-/// How large a slot is.
+/// Size of a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SlotBytes {
     /// The smaller size that the interfaces' MTUs fit in.

@@ -5,15 +5,17 @@ use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
 use crate::filters::Filters;
+use crate::flow::Flow;
 use crate::host::Host;
 use crate::link::Link;
 use crate::port::Port;
 use crate::router::Router;
 use crate::slice::Slice;
+use crate::user::User;
 
 /// The JSON Schema of one document, for editors and validators.
 ///
-/// It says shapes; what depends on several documents is checked by [`parse`](crate::parse).
+/// It describes shapes; [`parse`](crate::parse) checks rules over several documents.
 pub fn schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let documents = [
@@ -23,6 +25,8 @@ pub fn schema() -> Value {
         document::<Host>("host", &mut generator),
         document::<Router>("router", &mut generator),
         document::<Filters>("filters", &mut generator),
+        document::<Flow>("flow", &mut generator),
+        document::<User>("user", &mut generator),
     ];
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::allow::Allow;
 use crate::decode::{Context, Decode, Fields, word};
 use crate::link::LinkAddresses;
 use crate::reservation::Reservation;
@@ -10,25 +11,29 @@ use crate::source::At;
 use crate::tree::Node;
 use crate::values::Name;
 
-/// A tenant, who owns routers.
+/// A tenant, the owner of routers.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Slice {
-    /// What routers call it.
+    /// Its name for routers.
     pub name: At<Name>,
-    /// A word for people.
+    /// A text for users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<At<String>>,
-    /// Where links get addresses from that have none.
+    /// Ranges of addresses for links without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub links: Option<LinkAddresses>,
-    /// Its part of the node. Default: what others leave, shared alike.
+    /// Its share of the node. Default: an equal share of the unreserved rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reservation: Option<Reservation>,
     /// Which XDP programs of its routers run in the kernel.
     #[serde(skip_serializing_if = "Programs::is_none")]
     #[schemars(with = "Option<Programs>")]
     pub programs: Programs,
+    /// Fields that documents of its owners may have though they name something of the machine.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<Allow>>")]
+    pub allow: Vec<At<Allow>>,
 }
 
 /// Which XDP programs run in the kernel.
@@ -38,10 +43,10 @@ pub enum Programs {
     /// None.
     #[default]
     None,
-    /// Those that the kernel's verifier takes from anybody: without packets' headers of variable
-    /// length.
+    /// Those that the kernel's verifier accepts from users without privileges: without packets'
+    /// headers of variable length.
     Tenant,
-    /// Those that it takes from an operator, as far as no address of the kernel's can leave them.
+    /// Those that it accepts from an operator, if they cannot leak an address of the kernel.
     Operator,
 }
 
@@ -72,7 +77,8 @@ impl Decode for Slice {
         let links = fields.optional("links");
         let reservation = fields.optional("reservation");
         let programs = fields.optional("programs").unwrap_or_default();
+        let allow = fields.list("allow");
         fields.close();
-        Some(Slice { name: name?, description, links, reservation, programs })
+        Some(Slice { name: name?, description, links, reservation, programs, allow })
     }
 }

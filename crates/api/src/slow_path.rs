@@ -1,4 +1,4 @@
-//! A router's slow path: its own Linux, and what runs there.
+//! A router's slow path: its own Linux, and its programs.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,12 +9,12 @@ use crate::source::At;
 use crate::tree::{Node, Value};
 use crate::values::Name;
 
-/// A router's own Linux: a network namespace where it has the same interfaces. Linux gets what
-/// the fast path has no answer for, and its routes and neighbours become the fast path's.
+/// A router's own Linux: a network namespace where it has the same interfaces. Linux gets the
+/// packets that the fast path cannot handle, and the fast path follows its routes and neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct SlowPath {
-    /// Files that what runs there sees, each in the place of the host's directory.
+    /// Files for its programs; each hides the host's directory of its path.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<File>>")]
     pub files: Vec<At<File>>,
@@ -28,16 +28,16 @@ pub struct SlowPath {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct File {
-    /// Where programs see it: an absolute path. Other files of that directory are hidden, but
-    /// for `/run`, `/tmp` and `/var/log`, which are the router's own anyway.
+    /// Its absolute path for programs. Other files of that directory are hidden, except in `/run`,
+    /// `/tmp` and `/var/log`, which are the router's own.
     pub path: At<String>,
-    /// What stands in it.
+    /// Its content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<At<String>>,
-    /// A file of which it is a copy, searched beside the YAML file. A node keeps its text.
+    /// A file to copy, relative to the YAML file's folder. A node keeps its text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<At<String>>,
-    /// The user it belongs to, and its group. Default: root.
+    /// Its owner, whose group it gets too. Default: root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<At<String>>,
     /// Its permissions, in octal digits. Default: 0644, for a directory 0755.
@@ -49,25 +49,25 @@ pub struct File {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Daemon {
-    /// What its log is called.
+    /// The name of its log.
     pub name: At<Name>,
     /// Program and arguments. It must stay in the foreground.
     pub command: Vec<At<String>>,
-    /// What is done when it ends.
+    /// The action when it ends.
     #[schemars(with = "Option<Restart>")]
     pub restart: Restart,
-    /// Capabilities that it keeps beside those of every program here, like `sys_admin`, which
-    /// FRR wants.
+    /// Capabilities that it keeps in addition to those of every program here, such as `sys_admin`
+    /// for FRR.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub capabilities: Vec<At<String>>,
-    /// Programs of this list that it needs: it is started after them, and again with them.
-    /// Default: FRR's daemons need zebra where it is in the list, others need none.
+    /// Programs of this list that it needs: it starts after them, and again with them. Default:
+    /// FRR's daemons need zebra where it is in the list, others need none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<String>>")]
     pub needs: Option<Vec<At<Name>>>,
-    /// What makes it read its files again. Default: FRR's daemons are reloaded by
-    /// `frr-reload.py`, BIRD by `birdc`; others are started again.
+    /// How it reads its files again. Default: `frr-reload.py` for FRR's daemons, `birdc` for BIRD,
+    /// a restart for others.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Reload>")]
     pub reload: Option<At<Reload>>,
@@ -78,7 +78,7 @@ pub struct Daemon {
     pub reload_on: Option<Vec<At<String>>>,
 }
 
-/// What makes a program read its files again.
+/// How a program reads its files again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Reload {
@@ -91,11 +91,11 @@ pub enum Reload {
 /// Signals that may reload a program.
 const RELOAD_SIGNALS: [&str; 6] = ["HUP", "INT", "QUIT", "USR1", "USR2", "WINCH"];
 
-/// What is done when a program ends.
+/// The action when a program ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Restart {
-    /// It is started again, later and later if it keeps ending.
+    /// It is started again, with growing delays if it keeps ending.
     #[default]
     Always,
     /// It is started again if it failed.
@@ -134,7 +134,7 @@ impl Decode for SlowPath {
             files.push(file);
         }
         for file in &slow_path.files {
-            // What is above it must be a directory.
+            // Each path above it must be a directory.
             let above = |other: &&&At<File>| {
                 !other.path.ends_with('/')
                     && file

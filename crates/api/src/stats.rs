@@ -1,4 +1,4 @@
-//! What is told about everything: the JSON of `/v1/stats`.
+//! All counters and states: the JSON of `/v1/stats`.
 
 use ipnet::IpNet;
 use schemars::JsonSchema;
@@ -49,14 +49,57 @@ pub struct RouterStats {
     pub pool_bytes: u64,
     /// Times that a packet woke it.
     pub wakes: u64,
-    /// What it takes of the switch, if it runs there.
+    /// Its use of the switch, if it runs there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<InlineStats>,
     /// Packets that went through its Linux because that decides on them, by reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_linux: Vec<(String, u64)>,
+    /// Where its packets are, if that was asked for and its fast path is a Click configuration
+    /// that answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<LedgerStats>,
     /// Its interfaces.
     pub interfaces: Vec<InterfaceStats>,
+}
+
+/// Packets that came to a router's elements since the router was started, by origin and by end. At
+/// rest `received + made + copied = sent + to_linux + consumed + dropped + held`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LedgerStats {
+    /// Packets taken from receive rings.
+    pub received: u64,
+    /// Packets made by elements.
+    pub made: u64,
+    /// Copies of packets made by elements.
+    pub copied: u64,
+    /// Packets put into transmit rings.
+    pub sent: u64,
+    /// Packets put into the transmit rings that lead to the router's own Linux.
+    pub to_linux: u64,
+    /// Packets ended by elements whose purpose that is, by element.
+    pub consumed: Vec<(String, u64)>,
+    /// Packets lost in the router, by cause.
+    pub dropped: Vec<(String, u64)>,
+    /// Packets that wait in elements.
+    pub held: u64,
+}
+
+/// Packets that an interface's transmit ring offered since the interface was made, by result. At
+/// rest `offered = sent + elsewhere + dropped + waiting`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SendingStats {
+    /// Packets taken from the ring, or sent to this interface by a rule or an XDP program; copies
+    /// that a link or a rule has made count as well.
+    pub offered: u64,
+    /// Packets that left.
+    pub sent: u64,
+    /// Packets that a rule sent to another interface, or back to the router.
+    pub elsewhere: u64,
+    /// Packets lost, by cause.
+    pub dropped: Vec<(String, u64)>,
+    /// Packets that wait in queues or on the link.
+    pub waiting: u64,
 }
 
 /// How a router inside the switch goes, since it was started.
@@ -70,7 +113,7 @@ pub struct InlineStats {
     pub spent_ns: u64,
     /// Nanoseconds of the longest turn; a machine that stood still meanwhile counts.
     pub longest_ns: u64,
-    /// Turns that ended because the budget was used up; what was left went on in the next.
+    /// Turns that ended because the budget was used up; the rest went on in the next.
     pub cut: u64,
     /// Turns of more than 16 budgets and 2 ms. Eight of them in a row end it.
     pub overruns: u64,
@@ -101,7 +144,7 @@ pub struct HostStats {
 pub struct HostInterfaceStats {
     /// Its name.
     pub name: String,
-    /// What it is attached to: `link NAME`, `port NAME` or `device NAME`.
+    /// Its other end: `link NAME`, `port NAME` or `device NAME`.
     pub to: String,
     /// Its Ethernet address; empty for a device, which keeps its own.
     pub mac: String,
@@ -151,6 +194,9 @@ pub struct InterfaceStats {
     pub tx_bytes: u64,
     /// Packets lost, by cause; causes that never happened are left out.
     pub drops: Vec<(String, u64)>,
+    /// Packets that its router sent, by result.
+    #[serde(default)]
+    pub sending: SendingStats,
 }
 
 /// How a port goes.
@@ -174,8 +220,8 @@ pub struct PortStats {
     pub device_drops: u64,
 }
 
-/// What has become of packets in queues of a port, since the switch was started: in all of
-/// them, in a slice's, in a router's, or in one.
+/// Counters of packets in queues of a port, since the start of the switch: in all of them, in a
+/// slice's, in a router's, or in one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct QueueStats {
     /// The port.

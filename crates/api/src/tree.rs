@@ -10,7 +10,7 @@ use std::ops::Range;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::Spanned;
 
-/// What a YAML value is.
+/// The kinds of a YAML value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     /// Nothing, `~` or `null`.
@@ -61,8 +61,8 @@ pub(crate) struct SyntaxError {
     pub(crate) span: Range<usize>,
 }
 
-/// What a parser says, begins so; what that means to somebody who wrote a file, and what may
-/// help. None of it is YAML's own language.
+/// A parser's messages begin so; their meaning for the author of a file, and a remedy. None of it
+/// is YAML's own language.
 const MEANINGS: &[(&str, &str, &str)] = &[
     (
         "mapping values are not allowed",
@@ -214,7 +214,7 @@ fn node(parsed: Spanned<Parsed>, span: Range<usize>, start: usize, text: &str) -
             Value::Map(entries.into_iter().map(entry).collect())
         }
     };
-    // An alias stands elsewhere than what it means.
+    // An alias is in another place than its anchor.
     let written = || {
         let defined = place(&parsed.defined, "");
         let written = text.get(defined.start + start..defined.end + start)?.trim();

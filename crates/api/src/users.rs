@@ -1,4 +1,4 @@
-//! Who needs an object: what must go before it.
+//! The objects that need an object: they must go before it.
 
 use crate::bundle::Key;
 use crate::documents::Documents;
@@ -7,9 +7,9 @@ use crate::link::Link;
 use crate::router::Router;
 
 impl Documents {
-    /// Why an object cannot go as long as others are there, and what to do, or `None` if no
-    /// other object needs it. A link may lose an end, unless its document would have none left or
-    /// names that one.
+    /// Why an object cannot go while others are there, and the remedy, or `None` if no other object
+    /// needs it. A link may lose an end, unless its document would have none left or names that
+    /// one.
     pub fn needed(&self, key: &Key) -> Option<String> {
         let users = self.users(key);
         let all = users.join(", ");
@@ -52,7 +52,18 @@ impl Documents {
                     .any(|rule| rule.interfaces().any(|interface| names_router(&interface.router)))
         });
         let filters = filters.map(|filters| format!("filters {}", filters.name));
-        routers.chain(slices).chain(filters).chain(self.links_of(key)).collect()
+        let flows = self.flows.iter().filter(|flow| {
+            let named = flow.path.iter().chain([&flow.to]).map(|one| one.value.as_str());
+            let mut routers = named.chain([&**flow.from]);
+            is_slice(&flow.slice)
+                || key.kind == "router"
+                    && routers.any(|router| name == format!("{}/{router}", flow.slice))
+        });
+        let flows = flows.map(|flow| format!("flow {}", flow.name));
+        let users = self.users.iter().filter(|user| user.roles.0.iter().any(|(s, _)| is_slice(s)));
+        let users = users.map(|user| format!("user {}", user.name));
+        let objects = routers.chain(slices).chain(filters).chain(flows);
+        objects.chain(self.links_of(key)).chain(users).collect()
     }
 
     /// Documents of links that name a router or host, or have no other end.

@@ -30,7 +30,7 @@ impl FromStr for Name {
 }
 
 impl Name {
-    /// A name that no user can write, for what stands in no file.
+    /// A name that no user can write, for objects without a file.
     pub fn hidden(text: String) -> Name {
         Name(text)
     }
@@ -66,6 +66,9 @@ impl FromStr for InterfaceName {
 }
 
 impl InterfaceName {
+    /// The suffix of an interface's name for its side to the switch's queues.
+    pub const QUEUE_SIDE: &str = "@queue";
+
     /// The name of the hidden interface to the side of the router's own Linux.
     pub fn host_side(&self) -> InterfaceName {
         InterfaceName(format!("{}{HOST_SIDE}", self.0))
@@ -75,9 +78,25 @@ impl InterfaceName {
     pub fn is_host_side(&self) -> bool {
         self.0.ends_with(HOST_SIDE)
     }
+
+    /// The name of the hidden interface by which frames come to a kernel router's process that are to
+    /// leave by this one.
+    pub fn queue_side(&self) -> InterfaceName {
+        InterfaceName(format!("{}{}", self.0, Self::QUEUE_SIDE))
+    }
+
+    /// Of a hidden interface to a queue, the name of the one that its frames leave by.
+    pub fn queue_of(&self) -> Option<&str> {
+        self.0.strip_suffix(Self::QUEUE_SIDE)
+    }
+
+    /// Whether no user has written it.
+    pub fn is_hidden(&self) -> bool {
+        self.is_host_side() || self.queue_of().is_some()
+    }
 }
 
-/// What stands behind an interface's name for its side to Linux.
+/// The suffix of an interface's name for its side to Linux.
 const HOST_SIDE: &str = "@host";
 
 macro_rules! text {

@@ -1,12 +1,17 @@
-//! What a configuration may say, but is perhaps not meant.
+//! Warnings: valid configurations that are perhaps not meant.
 
 use crate::decode::nearest;
 use crate::documents::Documents;
 use crate::ends::{End, ends};
+use crate::router::Run;
+
+/// Longest packet that a kernel router sends over a link to another router: with its Ethernet header it
+/// is one frame of the kernel's (`EUROPA_MAX_LIVE_FRAME` in bpf/substrate.h).
+const MOST_OF_A_WIRE: u32 = 3408 - 14;
 
 impl Documents {
-    /// Sentences about what is accepted and perhaps not meant: links with one end, each with the
-    /// link that may have been misspelt.
+    /// Sentences about accepted settings that are perhaps not meant: links with one end, each with
+    /// the link that may have been misspelt.
     pub fn warnings(&self) -> Vec<String> {
         let ends = ends(self);
         let single = |ends: &Vec<End<'_>>| matches!(ends.as_slice(), [_]);
@@ -26,7 +31,31 @@ impl Documents {
                 &***end.name, end.owner
             ));
         }
+        warnings.extend(self.long_wires());
         warnings
+    }
+
+    /// Links over which a kernel router cannot send all that their MTU allows.
+    fn long_wires(&self) -> impl Iterator<Item = String> {
+        let lines = self.hosts.iter().flat_map(|host| &host.interfaces.0);
+        let lines: Vec<_> = lines.filter_map(|(_, one)| one.link.as_ref()).collect();
+        let kernel = self.routers.iter().filter(|router| router.run == Run::Kernel);
+        let all =
+            kernel.flat_map(|router| router.interfaces.0.iter().map(move |one| (router, one)));
+        all.filter_map(move |(router, (name, interface))| {
+            let link = interface.value.link.as_ref()?;
+            let mtu = interface.value.mtu.as_ref()?.value;
+            let fits = mtu <= MOST_OF_A_WIRE || lines.iter().any(|line| line.value == link.value);
+            (!fits).then(|| {
+                format!(
+                    "interface {:?} of router {}: a kernel router sends packets of up to \
+                     {MOST_OF_A_WIRE} bytes over link {:?}, whose MTU is {mtu}: longer ones are dropped",
+                    &*name.value,
+                    router.full_name(),
+                    &***link
+                )
+            })
+        })
     }
 }
 
@@ -37,6 +66,24 @@ mod tests {
     fn warnings(text: &str) -> Vec<String> {
         let source = Source { path: "t.yaml".into(), text: text.to_owned() };
         parse(&[source]).unwrap_or_else(|p| panic!("{}", p.render(false))).warnings()
+    }
+
+    #[test]
+    fn links_too_long_for_kernel_routers_are_told() {
+        let text = |mtu: u32| {
+            let of = |name: &str, run: &str, fast_path: &str| {
+                format!(
+                    "---\nkind: router\nname: {name}\nslice: s\nrun: {run}\n\
+                     interfaces: {{e: {{link: l, mtu: {mtu}}}}}\nfast_path: {{{fast_path}}}\n"
+                )
+            };
+            let slice = "kind: slice\nname: s\nprograms: operator\n".to_owned();
+            slice + &of("k", "kernel", "xdp: {object: x.o}") + &of("i", "isolated", "builtin: ipv4")
+        };
+        assert_eq!(warnings(&text(3394)), [""; 0]);
+        let wanted = "interface \"e\" of router s/k: a kernel router sends packets of up to 3394 bytes \
+                      over link \"l\", whose MTU is 9000: longer ones are dropped";
+        assert_eq!(warnings(&text(9000)), [wanted]);
     }
 
     #[test]

@@ -10,12 +10,16 @@ use crate::host::{Texts, Word};
 use crate::source::At;
 use crate::tree::Node;
 
-/// An XDP program.
+/// An XDP program: exactly one of `source` and `object`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Xdp {
+    /// Its source in C, searched beside the YAML file. It is compiled where the file is read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<At<String>>,
     /// The object file that clang has made of it, searched beside the YAML file.
-    pub object: At<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub object: Option<At<String>>,
     /// Name of the program's function or section. Default: the only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program: Option<At<String>>,
@@ -45,16 +49,27 @@ impl Tables {
     }
 }
 
+impl Xdp {
+    /// The field that names its file, and the file.
+    pub fn file(&self) -> Option<(&'static str, &At<String>)> {
+        let source = self.source.as_ref().map(|file| ("source", file));
+        source.or_else(|| Some(("object", self.object.as_ref()?)))
+    }
+}
+
 impl Decode for Xdp {
     fn decode(node: &Node, context: &mut Context) -> Option<Xdp> {
         let mut fields = Fields::open(node, "an XDP program", context)?;
-        let object = fields.required("object");
+        let source = fields.optional("source");
+        let object = fields.optional("object");
+        let message = "an XDP program is one of source, object";
+        fields.one_of(&["source", "object"], message, Some("neither of them"));
         let program = fields.optional("program");
         let constants = fields.optional("constants").unwrap_or_default();
         let maps = fields.optional("maps").unwrap_or_default();
         let tail_calls = fields.optional("tail_calls").unwrap_or_default();
         fields.close();
-        Some(Xdp { object: object?, program, constants, maps, tail_calls })
+        Some(Xdp { source, object, program, constants, maps, tail_calls })
     }
 }
 

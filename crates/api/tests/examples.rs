@@ -1,4 +1,5 @@
-//! Every example is right, says what it seems to say, and comes back from JSON the same.
+//! Every example is right, has the meaning that it seems to have, and comes back from JSON the
+//! same.
 
 use std::fs;
 use std::path::{Path, PathBuf};

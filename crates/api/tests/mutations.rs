@@ -1,5 +1,5 @@
-//! Whatever is done to an example, reading it ends, without a panic, and every mistake
-//! has a place in the text.
+//! For any change of an example, reading it ends, without a panic, and every mistake has a place in
+//! the text.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use std::path::Path;
 use europa_api::{Source, parse};
 use proptest::prelude::*;
 
-/// What is done to a text at a place given in thousandths of its length.
+/// A change of a text at a place given in thousandths of its length.
 #[derive(Clone, Debug)]
 enum Mutation {
     Delete { at: u16, bytes: usize },

@@ -1,4 +1,4 @@
-//! Every kind of mistake: what is said of it and where.
+//! Every kind of mistake: message and place.
 
 use europa_api::{Source, parse};
 
@@ -360,7 +360,7 @@ fn routers() {
             ],
         ),
         ("  a: {port: left}\n", BUILTIN, &["14:22 no interface has an address"]),
-        // What else is wrong comes first.
+        // Other mistakes come first.
         ("  a: {port: lift}\n", BUILTIN, &["13:13 there is no port \"lift\""]),
         (
             "  a: {port: left, match: {vlan: 3, all: true}}\n  b: {port: left, match: {vlan: 4}}\n",

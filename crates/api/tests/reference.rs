@@ -9,15 +9,15 @@ use europa_api::{Source, parse, schema};
 use serde_json::{Map, Value};
 
 const INTRODUCTION: &str = "# YAML reference\n\n\
-    Every field that a configuration may have. This page is generated from the schema \
-    (`make docs`); how things belong together is in [concepts](concepts.md), which packets are \
-    whose in [matches](matches.md).\n\n\
-    A configuration is a set of documents, separated by `---`, in one file or several. Each says \
-    its `kind`. What is wrong is reported all at once, each mistake with file, line and the text \
-    underlined, and nothing is changed.\n";
+    All fields of a configuration, generated from the schema (`make docs`). \
+    [Concepts](concepts.md) explains how the objects fit together, [matches](matches.md) how \
+    they share packets.\n\n\
+    A configuration is a set of documents, separated by `---`, in one file or several. Each has \
+    a `kind`. Europa reports all mistakes at once, each with file, line and the text underlined; \
+    then nothing is changed.\n";
 
 /// One configuration, a document of each kind that this page shows.
-const EXAMPLES: [(&str, &str); 6] = [
+const EXAMPLES: [(&str, &str); 8] = [
     ("port", "kind: port\nname: left\ndevice: eth1\n"),
     ("slice", "kind: slice\nname: red\ndescription: a tenant\n"),
     ("link", "kind: link\nname: core\nrate: 100Mb/s\ndelay: 10ms\nloss: 0.1%\n"),
@@ -31,7 +31,7 @@ const EXAMPLES: [(&str, &str); 6] = [
         "kind: router\nname: r1\nslice: red\ninterfaces:\n  \
          in: {link: access, addresses: [10.0.1.1/24]}\n  \
          out: {port: left, match: {vlan: 10}, addresses: [10.0.2.1/24]}\n  \
-         up: {link: core, addresses: [10.0.0.1/30]}\n\
+         up: {link: core, addresses: [10.0.0.1/30], signalling: {rsvp_te: {}}}\n\
          fast_path:\n  builtin: ipv4\n  routes:\n    - {to: 0.0.0.0/0, via: 10.0.2.2}\n",
     ),
     (
@@ -40,11 +40,18 @@ const EXAMPLES: [(&str, &str); 6] = [
          - {priority: 9, protocol: tcp, tcp_flags: +syn-ack, interface: r1.in, action: drop}\n  \
          - {protocol: udp, destination_port: 16384-32767, action: {dscp: ef}}\n",
     ),
+    (
+        "flow",
+        "kind: flow\nname: voice\nslice: red\nfrom: r1\nto: r2\nbandwidth: 20Mb/s\nsetup: 4\n\
+         prefixes: [10.0.3.0/24]\n",
+    ),
+    ("user", "kind: user\nname: carol\nroles: {red: owner}\n"),
 ];
 
 /// The other end of the link.
 const REST: &str = "kind: router\nname: r2\nslice: red\ninterfaces:\n  \
-    down: {link: core, addresses: [10.0.0.2/30]}\nfast_path: {builtin: ipv4}\n";
+    down: {link: core, addresses: [10.0.0.2/30], signalling: {rsvp_te: {}}}\n\
+    fast_path: {builtin: ipv4}\n";
 
 /// A field's or type's description, as one line of a table.
 fn described(schema: &Value) -> String {
@@ -52,7 +59,7 @@ fn described(schema: &Value) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
-/// What may stand there.
+/// The accepted values.
 fn values(schema: &Value) -> String {
     if let Some(name) = schema["$ref"].as_str() {
         let name = name.rsplit('/').next().unwrap_or(name);
@@ -102,7 +109,7 @@ fn fields(schema: &Value, text: &mut String) {
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     text.push_str("| field | | value |\n|---|---|---|\n");
-    // What must be said first.
+    // Required fields come first.
     let (mut names, rest): (Vec<&String>, Vec<&String>) =
         properties.keys().partition(|name| required.contains(&name.as_str()));
     names.extend(rest);

@@ -1,4 +1,4 @@
-//! What is shown of mistakes: text, places, help.
+//! The report of mistakes: text, places, help.
 
 use europa_api::{Source, parse};
 

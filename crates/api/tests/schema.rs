@@ -7,7 +7,7 @@ use serde_json::Value;
 
 const UNKNOWN: &str = "qqqqqqqqqq";
 
-/// The fields that the reader says there are, when it is given one that there is not.
+/// The fields that the reader lists when a document has an unknown one.
 fn read_fields(text: &str) -> BTreeSet<String> {
     let text = text.to_owned();
     let problems = parse(&[Source { path: "t.yaml".into(), text }]).expect_err("an unknown field");

@@ -1,4 +1,4 @@
-//! Hosts and links: what is right, and what is said of what is not.
+//! Hosts and links: correct documents, and the messages for wrong ones.
 
 use europa_api::{Documents, Source, parse};
 
@@ -48,7 +48,7 @@ fn links_and_hosts_that_are_right() {
             "",
             "routes: [{to: \"fd09::9/128\", interface: eth0}, {to: \"fd08::/64\", via: \"fd09::9\"}]",
         ),
-        // Nobody knows which subnets a namespace has that is there already.
+        // The subnets of an existing namespace are unknown.
         ("", "namespace: blue\ngateway: 10.99.0.1"),
         ("", "container: web\nroutes: [{to: 10.7.0.0/16, via: 10.99.0.1}]"),
         ("", "sysctls: {net.ipv4.ip_forward: 1}\nrun: [\"iperf3 -s &\"]\nenv: {A: b, N: 1}"),
@@ -123,7 +123,7 @@ fn a_link_may_have_one_end() {
         ("l\na: h\na_to_b: {delay: 1ms}", host, None),
         // One host alone may be waiting for a router.
         ("m\ndelay: 1ms", other, None),
-        // What `a` names must be there, and be an end.
+        // The object that `a` names must be there, and be an end.
         ("l\na: h\na_to_b: {delay: 1ms}", "", Some("link \"l\" does not end at \"h\"")),
         ("l\na: s/x\na_to_b: {delay: 1ms}", "", Some("did you mean \"s/r\"? its only end is s/r")),
         ("l\na: g\na_to_b: {delay: 1ms}", other, Some("not one of its ends")),

@@ -1,5 +1,5 @@
-//! A thousand files with a mistake each: every one is told, at its place, with what is
-//! wrong and what would help, soon, and without a flood.
+//! A thousand files with a mistake each: every one is reported, at its place, with a remedy,
+//! quickly and without a flood.
 
 mod mutants;
 
@@ -15,7 +15,7 @@ const WANTED: usize = 1000;
 /// Most time for one file: the longest takes a tenth on a machine that does nothing else.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What a message lacks.
+/// The missing part of a message.
 fn lacks(problem: &Problem, text: &str) -> Option<&'static str> {
     let underlined = text.get(problem.place.start as usize..problem.place.end as usize);
     match underlined {

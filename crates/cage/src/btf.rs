@@ -27,7 +27,7 @@ pub struct Member {
     pub bits: u8,
 }
 
-/// What a type is.
+/// The kinds of a type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A number.
@@ -41,7 +41,7 @@ pub enum Kind {
     Pointer(TypeId),
     /// An array.
     Array {
-        /// Of what.
+        /// The type of its elements.
         of: TypeId,
         /// How many.
         count: u32,
@@ -115,7 +115,7 @@ impl Btf {
         rest.get(..end).and_then(|text| std::str::from_utf8(text).ok()).unwrap_or_default()
     }
 
-    /// What the type is.
+    /// Its kind.
     pub fn kind(&self, id: TypeId) -> &Kind {
         self.types.get(id as usize).map_or(&Kind::Opaque, |found| &found.kind)
     }
@@ -199,7 +199,7 @@ impl Btf {
         }
     }
 
-    /// What a member declared by `__type` points at.
+    /// The target of a member declared by `__type`.
     pub fn pointee(&self, id: TypeId) -> Option<TypeId> {
         match self.kind(self.resolve(id)) {
             Kind::Pointer(of) => Some(*of),

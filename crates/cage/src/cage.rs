@@ -2,7 +2,7 @@
 //!
 //! `bpf/cage.bpf.c` has a main function that calls `tenant`, and functions in the place of helpers.
 //! The program's entry takes the place of `tenant`; its calls of these helpers become calls of the
-//! functions. What is reachable then is laid out anew.
+//! functions. The reachable instructions are then laid out again.
 
 use std::collections::HashMap;
 
@@ -15,12 +15,12 @@ use crate::link::{Linked, link};
 use crate::object::Object;
 use crate::problem::{Place, Problem, Problems};
 
-/// The cage's main function, and what stands for the program.
+/// The cage's main function, and the placeholder of the program.
 const MAIN: &str = "europa_cage";
 const TENANT: &str = "tenant";
 /// Stores an immediate of 64 bits.
 const STORE_WORD: u8 = 0x7a;
-/// What names of functions in the place of helpers begin with.
+/// The prefix of functions that replace helpers.
 const OWN: &str = "europa_";
 /// Numbers of the cage's maps begin here; those of a program are below.
 const CAGE_MAPS: i32 = 1 << 20;
@@ -95,8 +95,8 @@ impl Cage {
         self.object.maps.iter().find(|map| map.name == name)
     }
 
-    /// A program in its cage. `entry` is its first instruction in `linked`, `device` what it
-    /// takes for the device that frames come in by.
+    /// A program in its cage. `entry` is its first instruction in `linked`, `device` the number of
+    /// the receiving device.
     pub fn around(&self, of: &Program<'_>, entry: usize, device: u32) -> Caged {
         Joiner::new(self, of, entry, device).join(Function::Own(self.main))
     }
@@ -116,14 +116,14 @@ pub struct Program<'a> {
     pub object: &'a Object,
     /// Its instructions.
     pub linked: &'a Linked,
-    /// What was found in them.
+    /// The findings in them.
     pub findings: &'a Findings,
 }
 
 /// A program in its cage, for the kernel.
 #[derive(Clone, Debug)]
 pub struct Caged {
-    /// What is loaded. Its maps' numbers are those of [`MapOf::number`].
+    /// The instructions to load. Its maps' numbers are those of [`MapOf::number`].
     pub image: Image,
     sources: Vec<Source>,
 }
@@ -296,8 +296,8 @@ impl<'a> Joiner<'a> {
         }
     }
 
-    /// Has a function begin with a stack of zeros, as far as it may read what it has not written: how
-    /// many instructions that takes.
+    /// Has a function begin with a stack of zeros, as far as it may read unwritten bytes: how many
+    /// instructions that takes.
     fn clear_stack(&mut self, function: Function, start: usize) -> usize {
         let lowest = match function {
             Function::Own(_) => None,

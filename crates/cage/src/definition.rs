@@ -152,7 +152,7 @@ pub(crate) fn from_btf(btf: &Btf, name: &str, of: TypeId) -> Result<MapDefinitio
                     (map.value_bytes, map.value_type) = (bytes, Some(of));
                 }
             }
-            // Who pins what is Europa's business; the rest is checked where it is used.
+            // Europa decides about pinning; the other fields are checked where they are used.
             "pinning" | "values" | "numa_node" | "map_extra" => {}
             _ => {
                 return Err(Problem::new(

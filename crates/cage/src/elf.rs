@@ -1,7 +1,7 @@
 //! Sections, symbols and relocations of an eBPF object file.
 //!
-//! The file comes from a tenant. Everything that it says about sizes and numbers is bounded here,
-//! so that what is built from it needs memory and time in proportion to the file's own length.
+//! The file comes from a tenant. All sizes and numbers in the file are bounded here, so that its
+//! use needs memory and time in proportion to the file's own length.
 
 use object::read::elf::ElfFile64;
 use object::{
@@ -27,7 +27,7 @@ const MAX_RELOCATIONS: usize = 1 << 18;
 pub(crate) struct Section {
     /// Its name.
     pub(crate) name: String,
-    /// What it contains; zeros for `.bss`.
+    /// Its contents; zeros for `.bss`.
     pub(crate) bytes: Vec<u8>,
     /// Whether it contains instructions.
     pub(crate) code: bool,
@@ -37,7 +37,7 @@ pub(crate) struct Section {
     pub(crate) relocations: Vec<Relocation>,
 }
 
-/// What a symbol names.
+/// The target of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SymbolKind {
     /// A function.
@@ -59,7 +59,7 @@ pub(crate) struct Symbol {
     pub(crate) value: u64,
     /// Bytes.
     pub(crate) size: u64,
-    /// What it names.
+    /// Its target.
     pub(crate) kind: SymbolKind,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Relocation {
     pub(crate) symbol: usize,
 }
 
-/// What an object file contains.
+/// The contents of an object file.
 #[derive(Clone, Debug)]
 pub(crate) struct Elf {
     /// By number; the first is unused.
@@ -93,7 +93,7 @@ impl Elf {
     /// Reads a file.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The mistake.
     pub(crate) fn read(file: &[u8]) -> Result<Elf, Problem> {
         if file.len() > MAX_FILE_BYTES {
             return Err(broken(format_args!("{} bytes, at most {MAX_FILE_BYTES}", file.len())));

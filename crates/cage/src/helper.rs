@@ -235,7 +235,7 @@ pub fn is_allowed(number: u32) -> bool {
     ALLOWED.contains(&number)
 }
 
-/// What to do instead of calling a helper that is not allowed.
+/// The alternative to a helper that is not allowed.
 pub(crate) fn remedy(number: u32) -> &'static str {
     match NAMES.get(number as usize).copied().unwrap_or_default() {
         name if name.starts_with("probe_") || name.starts_with("copy_from") => {

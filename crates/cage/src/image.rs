@@ -10,7 +10,7 @@ use crate::link::Linked;
 use crate::object::Object;
 use crate::problem::Place;
 
-/// What is loaded.
+/// The instructions to load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
     /// Instructions, eight bytes each, without maps.
@@ -36,7 +36,7 @@ const GLOBAL: u32 = 1;
 /// Numbers of the types that come before the functions'.
 const PROTOTYPE_ID: u32 = 4;
 
-/// Strings by what they say.
+/// Strings by their contents.
 #[derive(Default)]
 struct Strings {
     bytes: Vec<u8>,
@@ -54,7 +54,7 @@ impl Strings {
         if let Some(offset) = self.known.get(text) {
             return *offset;
         }
-        // Below what an object file has.
+        // Below the numbers of an object file.
         let offset = self.bytes.len() as u32;
         self.bytes.extend(text.bytes().filter(|byte| *byte != 0));
         self.bytes.push(0);
@@ -98,7 +98,7 @@ impl Image {
         Image::assemble(&linked.code, &parts, |at| linked.place(object, at))
     }
 
-    /// The image of code made of these functions, the first of which is the program.
+    /// The image of code made of these functions; the first one is the program.
     pub(crate) fn assemble(
         code: &[Instruction],
         parts: &[Part],

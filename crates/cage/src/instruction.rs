@@ -7,7 +7,7 @@ pub struct Instruction {
     pub code: u8,
     /// Destination register.
     pub dst: u8,
-    /// Source register, or what an immediate means.
+    /// Source register, or the meaning of an immediate.
     pub src: u8,
     /// Offset of a jump, in instructions, or of a memory access, in bytes.
     pub offset: i16,
@@ -33,7 +33,7 @@ pub const MOVE: u8 = 0xbf;
 /// `register = immediate`, 64 bits.
 pub const MOVE_IMMEDIATE: u8 = 0xb7;
 
-/// What the source register of [`LOAD_WIDE`] says about its immediate.
+/// The meaning of the source register of [`LOAD_WIDE`] for its immediate.
 pub mod wide {
     /// A map.
     pub const MAP: u8 = 1;
@@ -43,7 +43,7 @@ pub mod wide {
     pub const FUNCTION: u8 = 4;
 }
 
-/// What the source register of [`CALL`] says about its immediate.
+/// The meaning of the source register of [`CALL`] for its immediate.
 pub mod call {
     /// A helper's number.
     pub const HELPER: u8 = 0;

@@ -1,4 +1,4 @@
-//! A program as `run: kernel` has it: its stages and constants, what it may do, and its maps.
+//! A program of `run: kernel`: its stages and constants, its rights, and its maps.
 //!
 //! Pure: the kernel is asked by the node. Maps of devices become plain ones that hold the router's
 //! own numbers, as a program never redirects by itself.
@@ -16,11 +16,11 @@ use crate::{MapDefinition, MapKind, values};
 pub const MAX_MAP_BYTES: u64 = 256 << 20;
 /// In a map of devices: the router's own process.
 pub const TO_PROCESS: u32 = 0x8000_0000;
-/// Flags of maps that a program may ask for: no preallocation, an LRU list for each CPU, and who may
-/// write.
+/// Flags of maps that a program may ask for: no preallocation, an LRU list for each CPU, and access
+/// rights.
 const MAP_FLAGS: u32 = 1 | 2 | 128 | 256;
 
-/// What a router says of its program.
+/// A router's settings for its program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Name of the function or section; none if there is only one.
@@ -36,10 +36,10 @@ pub struct Settings {
 /// Whose programs are loaded with which rights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// Anybody's: the verifier follows the rules for those without privileges.
+    /// A tenant's: the verifier follows the rules for users without privileges.
     Tenant,
-    /// An operator's: those that the verifier allows who may look into the kernel, less what
-    /// [`crate::leak`] refuses.
+    /// An operator's: those that the verifier accepts from a user with access to kernel memory,
+    /// less those that [`crate::leak`] refuses.
     Operator,
 }
 
@@ -173,7 +173,7 @@ impl Ready {
         Program { object: &self.object, linked: &self.linked, findings: &self.findings }
     }
 
-    /// What is loaded of a program, for frames that come in by a device of the router.
+    /// The loaded form of a program, for frames from a device of the router.
     pub fn caged(&self, cage: &Cage, number: usize, device: u32) -> Caged {
         let entry = self.linked.entries.get(number).copied().unwrap_or(0);
         match number {
@@ -233,7 +233,7 @@ fn first_entry(
 /// The bytes of an entry's key and value, as the kernel's map has them.
 ///
 /// # Errors
-/// What cannot be read.
+/// The unreadable part.
 pub fn entry_bytes(
     object: &Object,
     map: &MapDefinition,

@@ -1,8 +1,8 @@
 //! The linker: the functions that programs need, one behind the other, with calls and maps filled
 //! in.
 //!
-//! References to maps become their numbers in [`Object::maps`]; calls become distances. What the
-//! result may do is checked by [`crate::check`].
+//! References to maps become their numbers in [`Object::maps`]; calls become distances.
+//! [`crate::check`] checks the rights of the result.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -132,7 +132,7 @@ struct Linker<'a> {
     problems: Vec<Problem>,
 }
 
-/// What a relocation means.
+/// The meaning of a relocation.
 enum Target {
     Function(usize),
     Map(usize),
@@ -187,7 +187,7 @@ impl Linker<'_> {
         Ok(())
     }
 
-    /// Fills in what an instruction refers to.
+    /// Fills in the target of an instruction's reference.
     fn relocate(
         &mut self,
         function: &Function,

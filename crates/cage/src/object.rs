@@ -50,7 +50,7 @@ impl Object {
     /// Reads an object file.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The mistake of the file.
     pub fn read(file: &[u8]) -> Result<Object, Problems> {
         let elf = Elf::read(file)?;
         let btf = elf.section(".BTF").and_then(|section| Btf::read(&section.bytes));
@@ -115,7 +115,7 @@ impl Object {
     /// The program of this name, or by its section's name, or the only one.
     ///
     /// # Errors
-    /// That there is none, or no telling which.
+    /// There is none, or it is ambiguous.
     pub fn program(&self, name: Option<&str>) -> Result<usize, Problem> {
         let numbered = || self.functions.iter().enumerate().filter(|(_, of)| of.program);
         let found: Vec<usize> = match name {
@@ -222,7 +222,7 @@ impl Object {
         }
     }
 
-    /// What a program array is declared to hold: `.values = {[1] = (void *)&program}`.
+    /// The declared contents of a program array: `.values = {[1] = (void *)&program}`.
     fn programs_of(&self, section: usize, symbol: usize, of: u32) -> Vec<(u32, String)> {
         let (Some(section), Some(symbol)) =
             (self.elf.sections.get(section), self.elf.symbols.get(symbol))

@@ -1,4 +1,4 @@
-//! What is wrong with a program, where, and what helps.
+//! A program's mistakes, with place and remedy.
 
 use std::fmt;
 
@@ -32,9 +32,9 @@ pub struct Problem {
     pub place: Option<Box<Place>>,
     /// The function it is in, if known.
     pub function: Option<String>,
-    /// What is wrong, and what was wanted.
+    /// The mistake, and the wanted form.
     pub what: String,
-    /// What to do about it; empty if there is nothing to add.
+    /// The remedy; empty if there is nothing to add.
     pub remedy: String,
 }
 

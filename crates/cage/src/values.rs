@@ -32,7 +32,7 @@ pub fn format(btf: &Btf, of: Option<TypeId>, bytes: &[u8]) -> String {
 }
 
 fn write_bytes(bytes: &[u8], text: &mut String) {
-    // Numbers are what most maps without types have.
+    // Most maps without types hold numbers.
     match bytes.len() {
         1 | 2 | 4 | 8 => {
             let _ = write!(text, "{}", unsigned(bytes));
@@ -126,7 +126,7 @@ fn write_value(btf: &Btf, of: TypeId, bytes: &[u8], depth: u32, text: &mut Strin
 /// The bytes of a value, from its text.
 ///
 /// # Errors
-/// What was found and what was wanted.
+/// The value found, and the wanted one.
 pub fn parse(btf: &Btf, of: Option<TypeId>, bytes: usize, text: &str) -> Result<Vec<u8>, String> {
     let text = text.trim();
     if let Some(digits) = text.strip_prefix("hex:") {
@@ -287,7 +287,7 @@ fn read_scalar(text: &str, to: &mut [u8], signed: Option<bool>) -> Result<(), St
 /// Sets a constant (`const volatile`) of a program before it is linked.
 ///
 /// # Errors
-/// That there is none of this name, or what is wrong with the value.
+/// There is none of this name, or the value is wrong.
 pub fn set_constant(object: &mut Object, name: &str, text: &str) -> Result<(), Problem> {
     let sections = [".rodata", ".data", ".bss"];
     let found = sections.iter().find_map(|section| {

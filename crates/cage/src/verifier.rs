@@ -1,4 +1,4 @@
-//! What the kernel's verifier says, in plain words.
+//! The messages of the kernel's verifier, in plain words.
 //!
 //! A log ends with the reason for which a program is refused, in words that changed between
 //! kernels. The table below has the commonest ones, in the wording of Linux 5.15 to 6.18.
@@ -7,7 +7,7 @@ use crate::problem::{Place, Problem};
 
 /// One reason.
 struct Reason {
-    /// What its line contains, all of one of these.
+    /// The contents of its line, all of one of these.
     says: &'static [&'static [&'static str]],
     what: &'static str,
     remedy: &'static str,
@@ -250,7 +250,7 @@ pub fn explain(log: &str, place: impl Fn(usize) -> Option<Place>) -> Problem {
             continue;
         }
         if let Some(number) = instruction(line) {
-            // What was said before was only a note on the way.
+            // The message before was only a note.
             (at, found) = (Some(number), None);
             continue;
         }

@@ -1,4 +1,4 @@
-//! What Europa's own linker makes is loaded and does in the kernel what it does in user mode.
+//! Programs of Europa's own linker load, and behave in the kernel as in user mode.
 
 mod common;
 

@@ -14,7 +14,7 @@ use libbpf_rs::{MapCore, MapFlags, MapType, ObjectBuilder, ProgramInput};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// What the kernel keeps in front of a frame, and behind it, in a page.
+/// The kernel's room before a frame, and behind it, in a page.
 const HEADROOM: usize = 256 - 40;
 const ROOM: usize = 4096 - 320 - 40;
 
@@ -241,7 +241,7 @@ fn redirections_and_records() {
     pair.set("cpus", &0_u32.to_le_bytes(), &192_u32.to_le_bytes());
     pair.compare(frames() / 10, &mut Random(5));
 
-    // Targets are told in user mode only.
+    // Targets are reported in user mode only.
     let devices = pair.object.maps.iter().position(|map| map.name == "devices").expect("a map");
     let frame = |kind: u8, key: u8| [&[kind, key][..], &[0; 30]].concat();
     pair.set_user("sockets", &2_u32.to_le_bytes(), &5_u32.to_le_bytes());

@@ -60,7 +60,7 @@ fn pointers(object: &Object) -> Vec<(&'static str, Vec<Instruction>)> {
     ]
 }
 
-/// What a program does with register 6, which must be a number.
+/// The use of register 6, which must be a number.
 fn misuses(object: &Object) -> Vec<(String, Vec<Instruction>)> {
     let mut all: Vec<(String, Vec<Instruction>)> = Vec::new();
     let mut add = |name: &str, code: Vec<Instruction>| all.push((name.to_owned(), code));

@@ -40,7 +40,7 @@ fn old_maps_and_section_names() {
     assert_eq!(lengths.iter().map(|(key, _)| key[0]).collect::<Vec<_>>(), [60, 70]);
 }
 
-/// A program with this body, and what stands before it.
+/// A program with this body, and the declarations before it.
 fn program(before: &str, body: &str) -> Vec<u8> {
     let text = format!(
         "#include <linux/bpf.h>\n#include <bpf/bpf_helpers.h>\n{before}\nSEC(\"xdp\")\n\

@@ -38,7 +38,7 @@ fn in_kernel(file: &[u8], name: &str) -> Option<libbpf_rs::Object> {
     open.load().ok()
 }
 
-/// Compares a program with the kernel's; how many frames were equal, or what differs.
+/// Compares a program with the kernel's; returns how many frames were equal, or the difference.
 fn compare(
     object: &Object,
     machine: &mut Machine,

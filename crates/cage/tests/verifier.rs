@@ -1,4 +1,4 @@
-//! Programs with a common mistake each: what the kernel says is told in plain words, at the line.
+//! Programs with a common mistake each: the kernel's message appears in plain words, at the line.
 
 mod common;
 
@@ -172,7 +172,7 @@ fn common_mistakes_in_plain_words() {
         let log = log.split("-- BEGIN PROG LOAD LOG --").nth(1).unwrap_or_default();
         let log = log.split("-- END PROG LOAD LOG --").next().unwrap_or_default();
         if loaded {
-            // What a newer kernel has learnt to allow is no mistake.
+            // Programs that a newer kernel accepts are no mistake.
             println!("taken by this kernel: {body}");
             continue;
         }

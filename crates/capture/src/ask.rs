@@ -12,14 +12,14 @@ pub fn socket(directory: &Path) -> PathBuf {
     directory.join("capture.sock")
 }
 
-/// What a client says.
+/// A client's message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Question {
-    /// What is there?
+    /// Asks for the objects of a node.
     Describe,
     /// Make a capture ready.
     Begin {
-        /// What to capture, by name.
+        /// The capture target, by name.
         target: String,
         /// Bytes of a frame that are copied, at most.
         snaplen: u32,
@@ -32,17 +32,17 @@ pub enum Question {
     Stop,
 }
 
-/// What the node answers.
+/// The node's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// To `Describe`.
     Scene(Scene),
-    /// To `Begin`: number of the tap and what it is on. Descriptors: the programs' ring, the
+    /// To `Begin`: number of the tap and its interface. Descriptors: the programs' ring, the
     /// switch's memory.
     Ready {
         /// Which ring of the switch's memory.
         tap: u32,
-        /// What will be captured.
+        /// The captured interfaces.
         interfaces: Vec<Named>,
     },
     /// To `Go`.

@@ -1,4 +1,4 @@
-//! What an element has changed in a packet, field by field.
+//! An element's changes of a packet, field by field.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -109,7 +109,7 @@ fn is_ip(data: &[u8]) -> bool {
     }
 }
 
-/// One line of text for what a packet is, whether it begins with a frame or with IP.
+/// One line of text for a packet, whether it begins with a frame or with IP.
 pub fn summary(data: &[u8]) -> String {
     if is_ip(data)
         && let Some(line) = crate::line::ip(data)
@@ -121,7 +121,7 @@ pub fn summary(data: &[u8]) -> String {
 
 /// The first bytes of a header that was put before a packet, or taken off.
 fn shifted(long: &[u8], short: &[u8]) -> Option<usize> {
-    // What was put before it ends where the rest is the same, as far as both were recorded.
+    // Bytes put before it end where the rest is the same, as far as both were recorded.
     (1..=long.len().min(80)).find(|by| {
         let rest = long.get(*by..).unwrap_or_default();
         let same = rest.len().min(short.len());
@@ -134,7 +134,7 @@ fn same(one: &[Field], other: &[Field]) -> bool {
     one.iter().map(|field| field.0).eq(other.iter().map(|field| field.0))
 }
 
-/// What is different, a line each.
+/// The differences, a line each.
 pub fn changes(before: &[u8], after: &[u8]) -> Vec<String> {
     if before == after {
         return Vec::new();

@@ -40,7 +40,7 @@ type Close = unsafe extern "C" fn(*mut c_void);
 /// Compiles a filter like `icmp and host 10.0.1.2` for Ethernet frames.
 ///
 /// # Errors
-/// What libpcap says about the filter, or that there is no libpcap.
+/// libpcap's message about the filter, or the lack of libpcap.
 pub fn compile(filter: &str) -> Result<Program, String> {
     let text = CString::new(filter).map_err(|_| "a filter has no zero bytes".to_owned())?;
     // SAFETY: libpcap has no initialisers that matter to this process.
@@ -87,7 +87,7 @@ pub fn compile(filter: &str) -> Result<Program, String> {
             message.to_string_lossy()
         ))
     };
-    // SAFETY: what libpcap made is given back once, the handle last.
+    // SAFETY: libpcap's objects are given back once, the handle last.
     unsafe {
         if result == 0 {
             free_code(&raw mut compiled);

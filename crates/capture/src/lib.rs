@@ -1,18 +1,19 @@
-//! Captures of interfaces: what `europa capture` asks for, reads and writes.
+//! Captures of interfaces: requests, records and files of `europa capture`.
 //!
 //! | file      | concern                                                          |
 //! |-----------|------------------------------------------------------------------|
-//! | `scene`   | what there is to see on a node: ports, routers, interfaces       |
+//! | `scene`   | the objects of a node: ports, routers, interfaces                |
 //! | `target`  | which interfaces a name on the command line means                |
 //! | `ask`     | the conversation with the node                                   |
 //! | `session` | a running capture: rings, put in order                           |
 //! | `compile` | pcap filters, compiled by libpcap                                |
-//! | `change`  | what an element has changed in a packet                          |
+//! | `change`  | an element's changes of a packet                                 |
 //! | `line`    | one packet as a line of text                                     |
 //! | `pcapng`  | packets as a file for Wireshark                                  |
+//! | `wire`    | packets as lines of JSON, for readers on other machines          |
 //!
-//! The node hands the descriptors of a capture's rings to whoever holds the other end of its
-//! socket, which only root can open, and turns the capture off when that end is closed.
+//! The node hands the descriptors of a capture's rings to the peer of its socket, which only root
+//! can open, and turns the capture off when the peer closes it.
 
 pub mod ask;
 pub mod change;
@@ -22,6 +23,7 @@ pub mod pcapng;
 pub mod scene;
 mod session;
 mod target;
+pub mod wire;
 
 pub use session::{CaptureError, Packet, Session, describe};
 pub use target::{Named, find};

@@ -51,8 +51,8 @@ pub struct Writer<W> {
     /// By interface: packets written.
     written: Vec<u64>,
     last_ns: u64,
-    /// Options of packets, by what they depend on: writing comments anew for each packet would
-    /// cost more than all the rest.
+    /// Options of packets, by their inputs: writing each packet's comment again would cost more
+    /// than all the rest.
     options: HashMap<(usize, Direction, Way, Option<&'static str>), Vec<u8>>,
 }
 
@@ -60,7 +60,7 @@ impl<W: Write> Writer<W> {
     /// Writes the beginning: one interface block for each of `interfaces`.
     ///
     /// # Errors
-    /// What the file says.
+    /// The file's error.
     pub fn new(
         to: W,
         interfaces: &[Named],
@@ -104,7 +104,7 @@ impl<W: Write> Writer<W> {
     /// Writes a packet.
     ///
     /// # Errors
-    /// What the file says.
+    /// The file's error.
     pub fn packet(&mut self, packet: &Packet) -> io::Result<()> {
         let Some(interface) = self.interfaces.get(packet.interface) else { return Ok(()) };
         if let Some(count) = self.written.get_mut(packet.interface) {
@@ -137,15 +137,15 @@ impl<W: Write> Writer<W> {
     /// Hands everything to the file.
     ///
     /// # Errors
-    /// What the file says.
+    /// The file's error.
     pub fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
     }
 
-    /// Writes the end: what became of the capture.
+    /// Writes the end: the counters of the capture.
     ///
     /// # Errors
-    /// What the file says.
+    /// The file's error.
     pub fn finish(mut self, lost: Lost) -> io::Result<()> {
         for interface in 0..self.written.len() {
             let mut body = Vec::new();
@@ -213,11 +213,12 @@ fn interface_block(interface: &Named, snaplen: u32, filter: Option<&str>) -> Vec
     body
 }
 
-/// What Wireshark shows beside the packet.
+/// The comment that Wireshark shows with the packet.
 fn comment(packet: &Packet, interface: &Named) -> String {
     let slice = interface.router.split('/').next().unwrap_or_default();
     let (router, place) = (&interface.router, &interface.place);
     let way = match (packet.direction, packet.way) {
+        (_, Way::Verdict) => format!("as its program left it, at {place}"),
         (Direction::In, _) => format!("received from {place}"),
         (Direction::Out, Way::Live) => format!("sent to {place} by a kick"),
         (Direction::Out, Way::Socket) => format!("sent to {place} by a socket"),

@@ -1,4 +1,4 @@
-//! What there is to see on a node.
+//! The objects of a node that can be captured.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,7 +44,7 @@ pub struct HostInterface {
     pub name: String,
     /// Its addresses with the lengths of their prefixes.
     pub addresses: Vec<String>,
-    /// What it is attached to, if that is Europa's.
+    /// Its other end, if that is Europa's.
     pub to: Option<To>,
 }
 
@@ -53,7 +53,7 @@ pub struct HostInterface {
 pub struct Router {
     /// `slice/router`.
     pub name: String,
-    /// What it runs: `builtin: ipv4`, or the file of its configuration.
+    /// Its fast path: `builtin: ipv4`, or the file of its configuration.
     pub fast_path: String,
     /// Its interfaces.
     pub interfaces: Vec<Interface>,
@@ -74,11 +74,11 @@ pub struct Interface {
     pub addresses: Vec<String>,
     /// Which packets of its port are its own, for people; empty on a link.
     pub matches: String,
-    /// What it is attached to.
+    /// Its other end.
     pub to: To,
 }
 
-/// What an interface is attached to.
+/// The other end of an interface.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum To {
     /// A port, by name.

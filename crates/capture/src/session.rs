@@ -23,7 +23,7 @@ const DEADLINE: Duration = Duration::from_secs(15);
 /// Why there is no capture.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// Nobody listens.
+    /// No reader listens.
     #[error("the node `{0}` does not run; start it with `europa up FILE`")]
     NoNode(String),
     /// It may not be asked.
@@ -62,6 +62,8 @@ pub struct Packet {
     pub way: Way,
     /// Why it was dropped, if it was.
     pub drop: Option<&'static str>,
+    /// The same in all records of a frame of a kernel router's program; else 0.
+    pub frame: u64,
     /// Its first bytes.
     pub data: Vec<u8>,
 }
@@ -103,7 +105,7 @@ fn babble() -> CaptureError {
     CaptureError::Refused("the node answered something else".into())
 }
 
-/// What there is on the node whose run directory this is.
+/// The objects of the node with this run directory.
 ///
 /// # Errors
 /// No node.
@@ -114,10 +116,10 @@ pub fn describe(directory: &Path) -> Result<Scene, CaptureError> {
     }
 }
 
-/// A capture that runs; it ends when this is dropped, whatever becomes of the process.
+/// A capture that runs; it ends when this is dropped, for any fate of the process.
 pub struct Session {
     node: Conversation,
-    /// What is captured.
+    /// The captured interfaces.
     pub interfaces: Vec<Named>,
     places: BTreeMap<u32, usize>,
     programs: ProgramRing,
@@ -125,7 +127,7 @@ pub struct Session {
     /// By time and order of arrival.
     waiting: BTreeMap<(u64, u64), Packet>,
     arrived: u64,
-    /// What to add to the clock of records for nanoseconds since 1970.
+    /// The difference between the clock of records and nanoseconds since 1970.
     offset_ns: u64,
 }
 
@@ -180,6 +182,7 @@ impl Session {
                     0 => None,
                     cause => Some(europa_substrate::tap::cause_name(cause)),
                 },
+                frame: record.frame,
                 data: data.to_vec(),
             };
             waiting.insert((record.time_ns, *arrived), packet);

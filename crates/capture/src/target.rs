@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::scene::{Interface, Router, Scene, To};
 
-/// An interface with its full name and what is told about it in a file.
+/// An interface with its full name and its description in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Named {
     /// Number in the substrate.
@@ -38,7 +38,7 @@ impl Named {
     }
 }
 
-/// What a name may stand for.
+/// The meanings of a name.
 const KINDS: [&str; 5] = ["interface", "router", "port", "link", "slice"];
 
 fn is(kind: &str, name: &str, router: &Router, interface: &Interface) -> bool {
@@ -60,7 +60,7 @@ fn is(kind: &str, name: &str, router: &Router, interface: &Interface) -> bool {
 /// several kinds.
 ///
 /// # Errors
-/// There is none, or it is not clear which; says what there is.
+/// There is none, or the name is ambiguous; the error lists the objects.
 pub fn find(scene: &Scene, target: &str) -> Result<Vec<Named>, String> {
     let of = |kind: &str, name: &str| -> Vec<Named> {
         let found = scene.interfaces().filter(|(router, i)| is(kind, name, router, i));

@@ -15,7 +15,7 @@ const MEMORY: usize = 16;
 /// One instruction, as libpcap's compiler makes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Instruction {
-    /// What to do.
+    /// The operation.
     pub code: u16,
     /// Instructions to pass over if a condition holds.
     pub if_true: u8,
@@ -31,12 +31,12 @@ pub enum ProgramError {
     /// Nothing, or too much.
     #[error("a filter has 1 to {MAX_INSTRUCTIONS} instructions, not {0}")]
     Length(usize),
-    /// An instruction that there is not, or that does what it may not.
+    /// An unknown instruction, or one that does something forbidden.
     #[error("instruction {at}: {what}")]
     Instruction {
         /// Its number, from 0.
         at: usize,
-        /// What is wrong.
+        /// The mistake.
         what: &'static str,
     },
     /// The text is not that of a program.
@@ -74,7 +74,7 @@ impl Program {
     /// Checks a program.
     ///
     /// # Errors
-    /// What is wrong with which instruction.
+    /// The instruction and its mistake.
     pub fn new(instructions: Vec<Instruction>) -> Result<Program, ProgramError> {
         let count = instructions.len();
         if count == 0 || count > MAX_INSTRUCTIONS {
@@ -92,13 +92,13 @@ impl Program {
         &self.0
     }
 
-    /// Whether the filter wants a packet of which `data` is the beginning and that is `length`
-    /// bytes long. Reading beyond `data` says no, as in the kernel.
+    /// Whether the filter accepts a packet of `length` bytes that begins with `data`. Reading
+    /// beyond `data` says no, as in the kernel.
     pub fn matches(&self, data: &[u8], length: usize) -> bool {
         self.run(data, length).is_some_and(|bytes| bytes > 0)
     }
 
-    /// What the program returns: bytes of the packet that are wanted.
+    /// The program's result: the wanted bytes of the packet.
     fn run(&self, data: &[u8], length: usize) -> Option<u32> {
         let (mut a, mut x) = (0u32, 0u32);
         let mut memory = [0u32; MEMORY];

@@ -1,8 +1,8 @@
 //! Messages and descriptors between the processes of one node.
 //!
-//! A [`Channel`] is a local socket that keeps message boundaries. Each message is one
-//! JSON document and up to [`MAX_DESCRIPTORS`] descriptors. A peer may be hostile:
-//! what it sends is bounded, parsed, and answered with an error at worst.
+//! A [`Channel`] is a local socket that keeps message boundaries. Each message is one JSON document
+//! and up to [`MAX_DESCRIPTORS`] descriptors. A peer may be hostile: its messages are bounded,
+//! parsed, and answered with an error at worst.
 //!
 //! [`Served`] is the end of a process that outlives its node.
 
@@ -48,7 +48,7 @@ pub enum ChannelError {
     /// The kernel.
     #[error("socket: {0}")]
     Socket(#[from] Errno),
-    /// What came is not a message of this kind.
+    /// The message is not of this kind.
     #[error("not a message: {0}")]
     Message(#[from] serde_json::Error),
     /// Longer than [`MAX_MESSAGE_BYTES`], or with too many descriptors.
@@ -66,7 +66,7 @@ pub struct Channel<Out, In> {
 /// Makes two connected ends; the second is the bare socket for another process.
 ///
 /// # Errors
-/// What socketpair(2) says.
+/// The error of socketpair(2).
 pub fn pair<Out, In>() -> Result<(Channel<Out, In>, OwnedFd), ChannelError>
 where
     Out: Serialize,
@@ -79,11 +79,11 @@ where
     Ok((Channel::new(ours), theirs))
 }
 
-/// Connects to whoever listens at `path`, as [`Served`] does, and hands it one of two connected
-/// ends: what it sends by an end that it has made itself could not be long.
+/// Connects to the listener at `path`, as [`Served`] does, and hands it one of two connected ends:
+/// a message over the connection itself could not be long.
 ///
 /// # Errors
-/// What connect(2) says.
+/// The error of connect(2).
 pub fn join<Out, In>(path: &Path) -> Result<Channel<Out, In>, ChannelError>
 where
     Out: Serialize,
@@ -113,6 +113,27 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
     /// # Errors
     /// A peer that has gone, or a message that is too long.
     pub fn send(&self, message: &Out, descriptors: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
+        self.send_with(message, descriptors, MsgFlags::empty())
+    }
+
+    /// Sends one message if there is room; whether there was.
+    ///
+    /// # Errors
+    /// As [`Channel::send`].
+    pub fn try_send(&self, message: &Out) -> Result<bool, ChannelError> {
+        match self.send_with(message, &[], MsgFlags::MSG_DONTWAIT) {
+            Ok(()) => Ok(true),
+            Err(ChannelError::Socket(Errno::EAGAIN | Errno::ENOBUFS)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn send_with(
+        &self,
+        message: &Out,
+        descriptors: &[BorrowedFd<'_>],
+        flags: MsgFlags,
+    ) -> Result<(), ChannelError> {
         let text = serde_json::to_vec(message)?;
         if text.len() > MAX_MESSAGE_BYTES || descriptors.len() > MAX_DESCRIPTORS {
             return Err(ChannelError::TooLong);
@@ -125,7 +146,7 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
                 self.socket.as_raw_fd(),
                 &[IoSlice::new(&text)],
                 control,
-                MsgFlags::MSG_NOSIGNAL,
+                MsgFlags::MSG_NOSIGNAL | flags,
                 None,
             );
             match sent {
@@ -189,7 +210,7 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
             Err(Errno::ECONNRESET) => return Err(ChannelError::Closed),
             Err(error) => return Err(error.into()),
         }
-        // Room for all that a message can bring: what does not fit would stay open unseen.
+        // Room for the whole message: descriptors that do not fit would stay open unseen.
         let mut control = cmsg_space!([RawFd; SCM_MAX_FD]);
         let mut parts = [IoSliceMut::new(&mut self.buffer)];
         let received = recvmsg::<()>(
@@ -214,7 +235,7 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
         if came.contains(MsgFlags::MSG_CTRUNC) {
             raw = cut_short(&control);
         }
-        // SAFETY: the kernel has just made these descriptors for this process; nobody else knows
+        // SAFETY: the kernel has just made these descriptors for this process; no other code knows
         // their numbers.
         #[allow(unsafe_code)]
         let descriptors: Vec<OwnedFd> =
@@ -234,8 +255,8 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
     }
 }
 
-/// The descriptors of a message that brought more than this process may have open, of which nix
-/// tells nothing: `struct cmsghdr` of cmsg(3) with those that were made, which are to be closed.
+/// The descriptors of a message that brought more than this process may have open. nix does not
+/// report them, so this walks `struct cmsghdr` of cmsg(3), and the caller closes them.
 fn cut_short(control: &[u8]) -> Vec<RawFd> {
     let word = |at: usize| control.get(at..at + 4)?.try_into().ok().map(i32::from_ne_bytes);
     let Some(length) = control.first_chunk().map(|bytes| usize::from_ne_bytes(*bytes)) else {

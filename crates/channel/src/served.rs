@@ -8,20 +8,19 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Channel, ChannelError};
 
-/// Takes orders from one node after the other: when one has gone, from whoever connects next
-/// to a listening socket. Who may connect is said by where that socket's file is.
+/// Takes orders from one node after the other: when one has gone, from the next that connects to a
+/// listening socket. The folder of that socket's file decides which processes may connect.
 pub struct Served<Out, In> {
     channel: Channel<Out, In>,
     /// The node has gone.
     alone: bool,
     listener: OwnedFd,
-    /// Somebody has connected, who is to hand the channel over.
+    /// A peer has connected, and has yet to hand the channel over.
     door: Option<Channel<(), ()>>,
 }
 
 impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
-    /// Goes on with `channel`, and after it with those who connect to `listener`, which must
-    /// not block.
+    /// Goes on with `channel`, and after it with the peers of `listener`, which must not block.
     pub fn new(channel: Channel<Out, In>, listener: OwnedFd) -> Self {
         Self { channel, alone: false, listener, door: None }
     }
@@ -34,8 +33,8 @@ impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
         if self.alone && !self.accept()? {
             return Ok(None);
         }
-        // A peer that went without reading everything is an error once, before what it has
-        // still said.
+        // A peer that went without reading everything is an error once, before its remaining
+        // messages.
         let closed = |result: &Result<_, _>| matches!(result, Err(ChannelError::Closed));
         let mut received = self.channel.try_receive();
         if closed(&received) {
@@ -55,7 +54,7 @@ impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
         match self.channel.send(message, descriptors) {
-            // What it has said before it went is still to be read: `alone` is for later.
+            // Its last messages are still to be read: `alone` is for later.
             Err(ChannelError::Closed) => Ok(()),
             other => other,
         }
@@ -85,8 +84,8 @@ impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
     fn open(&mut self) -> Result<bool, ChannelError> {
         match accept4(self.listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) {
             Ok(raw) => {
-                // SAFETY: the kernel has just made this descriptor for this process; nobody
-                // else knows its number.
+                // SAFETY: the kernel has just made this descriptor for this process; no other code
+                // knows its number.
                 #[allow(unsafe_code)]
                 let socket = unsafe { OwnedFd::from_raw_fd(raw) };
                 self.door = Some(Channel::new(socket));
@@ -139,7 +138,7 @@ mod tests {
         assert!(there.try_receive().unwrap().is_none());
         assert!(there.try_receive().unwrap().is_none());
         for _ in 0..2 {
-            // Who connects and goes is none.
+            // A peer that connects and goes is none.
             let nobody = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
             connect(nobody.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
             assert!(there.try_receive().unwrap().is_none());

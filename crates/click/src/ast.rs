@@ -1,4 +1,4 @@
-//! What stands in a configuration file, before any name is looked up.
+//! The contents of a configuration file, before any name is looked up.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ pub enum Statement {
     ElementClass {
         /// The new name.
         name: String,
-        /// What it stands for; `None` after a syntax error.
+        /// Its meaning; `None` after a syntax error.
         class: Option<Class>,
         /// The name's place.
         at: Landmark,
@@ -67,7 +67,7 @@ pub enum Arrow {
 pub struct Node {
     /// Ports before it.
     pub inputs: Ports,
-    /// What is named.
+    /// The name.
     pub target: Target,
     /// `:: Class` after it.
     pub class: Option<Class>,
@@ -86,7 +86,7 @@ impl Node {
     }
 }
 
-/// What a node names.
+/// The kinds of a node's names.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// An element or an element class.
@@ -126,7 +126,7 @@ pub struct Compound {
 pub struct Body {
     /// `$a, KEYWORD $b, __REST__ $c |`.
     pub formals: Vec<Formal>,
-    /// What is inside.
+    /// Its contents.
     pub statements: Vec<Statement>,
     /// Where it begins.
     pub at: Landmark,

@@ -281,7 +281,8 @@ impl Kinds {
     }
 }
 
-/// A push output and a pull input have one peer: the caller of a port must know whom it calls.
+/// A push output and a pull input have one peer: the caller of a port must have one element to
+/// call.
 fn check_reuse(graph: &Graph, kinds: &Kinds, errors: &mut Diagnostics) {
     for is_output in [false, true] {
         let mut uses: HashMap<PortKey, usize> = HashMap::new();

@@ -1,4 +1,4 @@
-//! What the checker must know of an element class, told by the caller.
+//! The facts about an element class that the checker needs, given by the caller.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -33,9 +33,9 @@ pub trait ElementClasses {
     /// Whether there is such a class.
     fn contains(&self, class: &str) -> bool;
 
-    /// The ports of an element of `class` with these arguments; `None` if the
-    /// class is unknown. The arguments need not be valid: the element's own
-    /// configuration step comes later and says so.
+    /// The ports of an element of `class` with these arguments; `None` if the class is unknown. The
+    /// arguments need not be valid: the element's own configuration step comes later and reports
+    /// mistakes.
     fn shape(&self, class: &str, arguments: &[Argument]) -> Option<Shape>;
 
     /// Every class name, to find the one that was meant.

@@ -31,7 +31,7 @@ impl PortCount {
         Some(PortCount { inputs: range(inputs)?, outputs })
     }
 
-    /// The numbers of ports of an element of which so many are in use.
+    /// The numbers of ports of an element with this many in use.
     pub(crate) fn fit(self, inputs: u32, outputs: u32) -> (u32, u32) {
         let inputs = inputs.max(self.inputs.0).min(self.inputs.1);
         let outputs = match self.outputs {
@@ -57,7 +57,7 @@ fn range(code: &str) -> Option<(u32, u32)> {
     }
 }
 
-/// Who moves a packet over a port.
+/// The element that moves a packet over a port: the sender pushes, or the receiver pulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processing {
     /// The upstream element.

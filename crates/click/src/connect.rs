@@ -39,7 +39,7 @@ fn ends(side: &Side<'_>, implicit: bool, mut extra: usize) -> Vec<End> {
     ends
 }
 
-/// The pairs of output and input that a connection makes, and what is wrong with it.
+/// The pairs of output and input of a connection, and its mistakes.
 pub(crate) fn pair(
     outputs: &Side<'_>,
     inputs: &Side<'_>,

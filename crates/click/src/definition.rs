@@ -1,5 +1,5 @@
-//! What the resolver makes of a file or of one body of a compound element:
-//! its elements and connections, all names looked up, nothing expanded yet.
+//! The resolver's result for a file or one body of a compound element: its elements and
+//! connections, all names looked up, nothing expanded yet.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -19,7 +19,7 @@ pub(crate) enum ClassRef {
     Unknown,
 }
 
-/// What an element of a definition is.
+/// The kind of a definition's element.
 #[derive(Clone, Debug)]
 pub(crate) enum Role {
     /// An element of a class.
@@ -63,7 +63,7 @@ pub(crate) struct Definition {
     pub(crate) depth: usize,
     /// Keyword and variable of each parameter.
     pub(crate) formals: Vec<(String, String)>,
-    /// What `define` says.
+    /// The value of `define`.
     pub(crate) variables: Vec<(String, String)>,
     /// Names of both.
     pub(crate) variable_names: HashSet<String>,
@@ -72,7 +72,7 @@ pub(crate) struct Definition {
     pub(crate) links: Vec<Link>,
     pub(crate) inputs: u32,
     pub(crate) outputs: u32,
-    /// What to try when this one does not match.
+    /// The next overload to try.
     pub(crate) overload: Option<ClassRef>,
     /// Pseudo-elements that generated numbers do not count.
     pub(crate) uncounted: usize,
@@ -137,8 +137,8 @@ impl Definition {
 
     /// Makes generated names certain, counting up where the user took one.
     pub(crate) fn settle_names(&mut self) {
-        // The last run of taken numbers by class, so that a user who took
-        // thousands of them does not make each search as long.
+        // The last run of taken numbers by class, so that thousands of taken numbers do not make
+        // each search as long.
         let mut taken: HashMap<String, (u64, u64)> = HashMap::new();
         for index in 0..self.elements.len() {
             let Some(element) = self.elements.get_mut(index) else {

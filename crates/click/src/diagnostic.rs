@@ -1,4 +1,4 @@
-//! Everything that is wrong with a configuration, not just the first thing.
+//! All mistakes of a configuration, not just the first one.
 
 use std::fmt;
 
@@ -22,12 +22,12 @@ pub enum Severity {
     Warning,
 }
 
-/// A further place that a diagnostic speaks of.
+/// A further place that a diagnostic names.
 #[derive(Clone, Debug)]
 pub struct Note {
     /// The place.
     pub at: Landmark,
-    /// What is there.
+    /// The message.
     pub message: String,
     /// Whether Click prints it as a line of its own.
     pub line: bool,
@@ -38,13 +38,13 @@ pub struct Note {
 pub struct Diagnostic {
     /// Error or warning.
     pub severity: Severity,
-    /// What is wrong, in Click's words where Click has words for it.
+    /// The mistake, in Click's words where Click has words for it.
     pub message: String,
     /// Where it is wrong, if it is wrong in one place.
     pub at: Option<Landmark>,
     /// Further places.
     pub notes: Vec<Note>,
-    /// What might help.
+    /// A remedy.
     pub help: Option<String>,
 }
 
@@ -243,7 +243,7 @@ impl Diagnostics {
         Plain(self)
     }
 
-    /// Orders by place; what stands in other sources or nowhere keeps its order behind.
+    /// Orders by place; mistakes in other sources or without a place keep their order behind.
     pub(crate) fn sort_by_place(&mut self) {
         let first = self.list.iter().find_map(|d| d.at.clone());
         let Some(first) = first else { return };

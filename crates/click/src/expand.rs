@@ -32,7 +32,7 @@ pub(crate) struct Flat {
     forward: Option<usize>,
 }
 
-/// The flat graph, checked for nothing but compounds.
+/// The flat graph, with only its compounds checked.
 pub(crate) struct Expanded {
     /// Elements and tunnel ends.
     pub(crate) nodes: Vec<Flat>,
@@ -270,9 +270,9 @@ impl<'a> Expander<'a> {
         }
     }
 
-    /// Picks the overloaded body that fits the ports in use and the arguments.
-    /// If none does, one with fitting arguments is taken all the same when it is
-    /// the only one: complaining about its ports is clearer than «no match».
+    /// Picks the overloaded body that fits the ports in use and the arguments. If none does, the
+    /// only one with fitting arguments is taken: an error about its ports is clearer than «no
+    /// match».
     fn choose(
         &mut self,
         first: usize,

@@ -105,7 +105,7 @@ pub struct Connection {
     pub at: Landmark,
 }
 
-/// What the configuration asks for with `require(...)`.
+/// The requirements of `require(...)`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
     /// `package`, `compact_config`.
@@ -121,11 +121,11 @@ pub struct Graph {
     pub elements: Vec<Element>,
     /// The connections, sorted by input, then by output.
     pub connections: Vec<Connection>,
-    /// What it requires, in order.
+    /// Its requirements, in order.
     pub requirements: Vec<Requirement>,
-    /// What it says to provide.
+    /// The names that it provides.
     pub provisions: Vec<String>,
-    /// What is doubtful about it.
+    /// Its warnings.
     pub warnings: Diagnostics,
     pub(crate) names: HashMap<String, ElementId>,
 }

@@ -1,7 +1,7 @@
 //! Integers as Click writes them.
 
-/// Reads an integer that is not negative: decimal, `0x` hexadecimal, `0b` binary or `0` octal,
-/// with underscores between digits. What is too large becomes the largest `u64`.
+/// Reads an integer that is not negative: decimal, `0x` hexadecimal, `0b` binary or `0` octal, with
+/// underscores between digits. A number that is too large becomes the largest `u64`.
 pub(crate) fn parse_integer(text: &str) -> Option<u64> {
     let digits = text.strip_prefix('+').unwrap_or(text);
     let prefixed = |letter: char| {

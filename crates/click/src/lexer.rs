@@ -8,7 +8,7 @@ use crate::quote::unquote_text;
 use crate::source::{Landmark, Source, Span};
 use crate::text::{is_space, skip_comment, skip_data, skip_quote};
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Identifier,
@@ -62,7 +62,7 @@ pub struct Config {
     pub text: String,
     /// Where that text stands.
     pub at: Landmark,
-    /// Whether `text` is exactly what stands at `at`.
+    /// Whether the text at `at` is exactly `text`.
     pub verbatim: bool,
 }
 

@@ -57,7 +57,7 @@ pub use resolve::LibraryLoader;
 pub use source::{Landmark, Source, Span};
 pub use text::{Argument, join_arguments, split_arguments, split_words};
 
-/// What a configuration meets from outside.
+/// The surroundings of a configuration.
 #[derive(Default)]
 pub struct Options<'a> {
     /// Variables of the command line; they override the file's `define`s.

@@ -61,7 +61,7 @@ const PIECES: [&str; 46] = [
     "é",
 ];
 
-/// Compiles, and checks what came out.
+/// Compiles, and checks the result.
 fn try_compile(source: &str) {
     let library = |name: &str| Some((name.to_owned(), source.to_owned()));
     let options = Options { defines: vec![("a".into(), "$b".into())], library: Some(&library) };
@@ -130,7 +130,7 @@ proptest! {
     fn arguments_of_any_text(config in ".{0,80}") {
         for argument in split_arguments(&config) {
             prop_assert!(config.get(argument.span.start..argument.span.end).is_some());
-            // Without comments the text is what stands at the span.
+            // Without comments the text equals that of the span.
             if !config.contains('/') {
                 prop_assert_eq!(&config[argument.span.start..argument.span.end], &argument.text);
             }

@@ -11,6 +11,10 @@
 //! # Ok::<(), europa_client::ClientError>(())
 //! ```
 
+mod remote;
+
+pub use remote::Remote;
+
 use std::future::Future;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,6 +28,7 @@ use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
@@ -66,6 +71,17 @@ pub enum ClientError {
         /// How long this client waited.
         waited: Duration,
     },
+    /// A node on another machine cannot be reached, or is not the one that it should be.
+    #[error("the node at {url} cannot be reached: {why}")]
+    Unreachable {
+        /// Where it should be.
+        url: String,
+        /// The cause of the failure.
+        why: String,
+    },
+    /// An address, a token or an authority that cannot be used.
+    #[error("{0}")]
+    Setting(String),
     /// The node refused the request.
     #[error("{0}")]
     Problem(Box<ProblemDetails>),
@@ -115,12 +131,26 @@ impl Default for Deadlines {
 /// A path that does not exist: every REST thread answers it at once.
 const PROBE: &str = "/v1";
 
-/// Talks to the node behind one socket.
+/// Talks to one node.
 #[derive(Clone, Debug)]
 pub struct Client {
-    socket: PathBuf,
+    place: Place,
     deadlines: Deadlines,
 }
+
+/// Where a node takes requests.
+#[derive(Clone, Debug)]
+enum Place {
+    /// At a socket of this machine.
+    Socket(PathBuf),
+    /// On another machine.
+    Remote(Box<Remote>),
+}
+
+/// A connection to a node.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 /// A body that is sent.
 #[derive(Clone, Debug)]
@@ -133,7 +163,36 @@ enum Body {
 impl Client {
     /// A client of the node that listens at `socket`. Nothing is connected yet.
     pub fn new(socket: impl AsRef<Path>) -> Client {
-        Client { socket: socket.as_ref().to_owned(), deadlines: Deadlines::default() }
+        let place = Place::Socket(socket.as_ref().to_owned());
+        Client { place, deadlines: Deadlines::default() }
+    }
+
+    /// A client of a node on another machine. Nothing is connected yet.
+    pub fn remote(remote: Remote) -> Client {
+        Client { place: Place::Remote(Box::new(remote)), deadlines: Deadlines::default() }
+    }
+
+    /// The socket or URL, for messages.
+    fn shown(&self) -> PathBuf {
+        match &self.place {
+            Place::Socket(socket) => socket.clone(),
+            Place::Remote(remote) => remote.url().into(),
+        }
+    }
+
+    async fn connect(&self) -> Result<Box<dyn Stream>, ClientError> {
+        let socket = match &self.place {
+            Place::Socket(socket) => socket,
+            Place::Remote(remote) => return Ok(Box::new(remote.connect().await?)),
+        };
+        let stream = UnixStream::connect(socket).await.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                ClientError::Absent(socket.clone())
+            }
+            io::ErrorKind::PermissionDenied => ClientError::Forbidden(socket.clone()),
+            _ => ClientError::Connection(error.to_string()),
+        })?;
+        Ok(Box::new(stream))
     }
 
     /// The same client with other deadlines.
@@ -157,7 +216,11 @@ impl Client {
             match self.get::<serde_json::Value>("/v1/node") {
                 Err(ClientError::Absent(_)) => return Ok(false),
                 Err(ClientError::Connection(_)) => std::thread::sleep(Duration::from_millis(50)),
-                Err(error @ ClientError::Silent { .. }) => return Err(error),
+                Err(
+                    error @ (ClientError::Silent { .. }
+                    | ClientError::Unreachable { .. }
+                    | ClientError::Setting(_)),
+                ) => return Err(error),
                 _ => break,
             }
         }
@@ -298,7 +361,7 @@ impl Client {
             if let Ok(answer) = timeout(left, &mut request).await {
                 return answer;
             }
-            let socket = || self.socket.clone();
+            let socket = || self.shown();
             if start.elapsed() >= most {
                 return Err(ClientError::Busy { socket: socket(), waited: start.elapsed() });
             }
@@ -319,18 +382,15 @@ impl Client {
         path: &str,
         body: Body,
     ) -> Result<Response<Incoming>, ClientError> {
-        let stream =
-            UnixStream::connect(&self.socket).await.map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-                    ClientError::Absent(self.socket.clone())
-                }
-                io::ErrorKind::PermissionDenied => ClientError::Forbidden(self.socket.clone()),
-                _ => ClientError::Connection(error.to_string()),
-            })?;
+        let stream = self.connect().await?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
         tokio::spawn(connection);
-        let request = Request::builder().method(method).uri(path).header(header::HOST, "europa");
+        let mut request =
+            Request::builder().method(method).uri(path).header(header::HOST, "europa");
+        if let Place::Remote(remote) = &self.place {
+            request = request.header(header::AUTHORIZATION, remote.authorization());
+        }
         let request = match body {
             Body::None => request.body(Full::new(Bytes::new())),
             Body::Json(bytes) => request

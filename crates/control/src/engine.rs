@@ -24,7 +24,7 @@ pub struct Submission {
     pub documents: Documents,
     /// The same, as they are kept.
     pub kept: Vec<Kept>,
-    /// Only tell what would change.
+    /// Only list the changes.
     pub dry_run: bool,
     /// When it came, as RFC 3339 has it.
     pub at: String,
@@ -34,11 +34,11 @@ pub struct Submission {
 pub enum Refusal {
     /// Desired state is another one by now: check again.
     Stale,
-    /// What is wrong.
+    /// The mistakes.
     Problem(Box<ProblemDetails>),
 }
 
-/// What becomes of a submission.
+/// The result of a submission.
 pub type Outcome = Result<Applied, Refusal>;
 
 /// Gets the outcome of a submission.
@@ -61,7 +61,7 @@ impl Engine {
         Self { accepted, ..Self::default() }
     }
 
-    /// What is accepted.
+    /// The accepted state.
     pub fn accepted(&self) -> &Accepted {
         &self.accepted
     }
@@ -76,7 +76,7 @@ impl Engine {
         self.job.as_ref().is_some_and(Job::has_steps)
     }
 
-    /// What the change in hand leads to.
+    /// The result of the current change.
     pub fn target(&self) -> Option<&Desired> {
         self.job.as_ref().map(Job::desired)
     }
@@ -86,7 +86,7 @@ impl Engine {
         self.waiting.push_back((submission, reply));
     }
 
-    /// Makes again what is accepted and not there, unless something is being carried out.
+    /// Makes accepted but missing objects again, unless a job runs.
     pub fn reconcile(&mut self, machine: &mut impl Machine, now: Time) {
         if self.job.is_some() {
             return;
@@ -102,7 +102,7 @@ impl Engine {
         }
     }
 
-    /// Gives the change in hand a turn, or begins the next. Returns whether there is more to do at
+    /// Gives the current change a turn, or begins the next. Returns whether there is more to do at
     /// once.
     pub fn turn(&mut self, machine: &mut impl Machine, now: Time) -> bool {
         if self.job.is_none()
@@ -253,14 +253,14 @@ impl Engine {
         }
     }
 
-    /// A router has ended that was to answer updates: it begins again with what they said.
+    /// A router has ended that was to answer updates: it begins again with their contents.
     pub fn no_updates(&mut self, router: &str) {
         if let Some(job) = &mut self.job {
             job.no_updates(router);
         }
     }
 
-    /// The store has written the change in hand down, or not.
+    /// The store has written the current change down, or not.
     pub fn committed(&mut self, outcome: Result<(), String>) {
         if let Some(job) = &mut self.job {
             job.committed(outcome);

@@ -18,7 +18,7 @@ use crate::machine::{Machine, Note, Stop, Taken, Ticket, Time, Verdict};
 
 /// Why a job is done.
 pub(crate) enum Purpose {
-    /// Somebody wants it.
+    /// A document wants it.
     Apply {
         reply: Reply,
         /// Documents as they are kept.
@@ -26,9 +26,9 @@ pub(crate) enum Purpose {
         /// When it was submitted, as RFC 3339 has it.
         at: String,
     },
-    /// What is accepted is not all there: as much as can be is done.
+    /// The accepted state is not all there: as much as possible is done.
     Restore,
-    /// To be told once the state of before is back.
+    /// The error to return once the state of before is back.
     Rollback {
         reply: Reply,
         why: Box<ProblemDetails>,
@@ -76,15 +76,15 @@ pub(crate) struct Job {
     updates: BTreeMap<RouterId, usize>,
     /// Slow paths whose programs are still to read their files again.
     reloads: usize,
-    /// What updates and reloads of this job are known by: answers to those of others do not count.
+    /// The id of this job's updates and reloads: answers to those of others do not count.
     ticket: Ticket,
     failure: Option<Failure>,
-    /// What is in doubt, as a step of a tolerant job failed: steps that need it are left out.
+    /// Objects in doubt after a failed step of a tolerant job: steps that need them are left out.
     doubts: BTreeSet<Subject>,
     until: Time,
     /// Ports that were open when it began.
     pub(crate) open: Vec<PortId>,
-    /// What comes after this state is written down.
+    /// The next state is written down.
     next: Option<Accepted>,
     committed: Option<Result<(), String>>,
 }
@@ -126,7 +126,7 @@ impl Job {
         self.steps.is_empty()
     }
 
-    /// What it leads to.
+    /// The desired state after it.
     pub(crate) fn desired(&self) -> &Desired {
         &self.desired
     }
@@ -283,7 +283,7 @@ impl Job {
         if matches!(step, Step::AdaptPort { .. }) {
             self.look_again(machine);
         }
-        // Whatever takes its time may take it after the last step as well.
+        // Slow work may also go on after the last step.
         self.until = now + PATIENCE;
         Progress::More
     }
@@ -300,7 +300,7 @@ impl Job {
         self.desired = desired;
     }
 
-    /// Everything is there: what stands beside it follows, and the state is written down.
+    /// All objects are there: the steps beside them follow, and the state is written down.
     fn settle(&mut self, accepted: &Accepted, machine: &mut impl Machine) -> Progress {
         if let Err(why) = machine.settle() {
             if !self.is_tolerant() {
@@ -374,7 +374,7 @@ impl Job {
         }
     }
 
-    /// A router answers no updates any more: they are part of what it begins anew with.
+    /// A router takes no updates any more: they are part of its next configuration.
     pub(crate) fn no_updates(&mut self, router: &str) {
         self.updates.remove(router);
     }
@@ -391,7 +391,7 @@ impl Job {
         self.next.take()
     }
 
-    /// What of the state is not there now, where these ports were `open` before.
+    /// The missing parts of the state, given the ports that were `open` before.
     pub(crate) fn left(&self, before: &[PortId], machine: &mut impl Machine) -> Vec<String> {
         let (desired, steps) = plan(&self.documents, machine);
         let actual = machine.actual();
@@ -427,9 +427,9 @@ fn tried(step: &Step) -> Option<Arc<europa_plan::RouterPlan>> {
     plan.program().is_empty().then(|| plan.clone())
 }
 
-/// A router that does not come up as it is to be.
+/// A router that does not start as desired.
 fn of_router(name: &str, why: &str) -> Failure {
-    // What a router says of its configuration shows the place itself.
+    // A router's error about its configuration shows the place itself.
     let faults = match why.contains('\n') {
         true => Vec::new(),
         false => vec![Fault::new(Key::new("router", name), &[], why)],
@@ -452,7 +452,7 @@ pub(crate) fn told(change: &Change) -> String {
     format!("{mark} {} {}{how}", change.kind, change.name)
 }
 
-/// Tells whoever submitted a change what has become of it.
+/// Answers the submitter of a change.
 pub(crate) fn answer(reply: Reply, outcome: Outcome) {
     reply(outcome);
 }

@@ -1,13 +1,13 @@
 //! Carries out plans over a machine: accepts documents, takes steps, takes them back.
 //!
-//! The [`Engine`] decides; it never touches anything itself. What it has done stands behind the
-//! trait [`Machine`], so that the same engine runs on a real host and on a simulated one. It takes
-//! the time as an argument and hears what has happened by its methods.
+//! The [`Engine`] decides; it never touches anything itself. All its effects are behind the trait
+//! [`Machine`], so that the same engine runs on a real host and on a simulated one. It takes the
+//! time as an argument, and events by its methods.
 //!
 //! | file      | concern                                                      |
 //! |-----------|--------------------------------------------------------------|
 //! | `engine`  | submissions, one job after the other, restoring              |
-//! | `job`     | one change: checks, steps, waiting, commit, the way back     |
+//! | `job`     | one change: checks, steps, waiting, commit, taking back      |
 //! | `machine` | everything that the engine has done to the world             |
 //! | `accepted`| desired state at hand, and its next revision                 |
 //! | `store`   | where desired state is kept                                  |

@@ -17,10 +17,10 @@ pub trait Machine {
     /// Network namespaces of this instance.
     fn namespaces(&self) -> Namespaces;
 
-    /// Looks whether what was made is still there as it was made: [`Machine::actual`] is true then.
+    /// Compares the objects with their former state: [`Machine::actual`] is true then.
     fn probe(&mut self);
 
-    /// What there is, as far as is known.
+    /// The actual state, as far as it is known.
     fn actual(&self) -> Actual;
 
     /// Looks at a port's device.
@@ -29,7 +29,7 @@ pub trait Machine {
     /// It is not there, or cannot be a port.
     fn look(&mut self, port: &Port) -> Result<PortFacts, Failure>;
 
-    /// Whether the machine has room for what documents reserve.
+    /// Whether the machine has room for the documents' reservations.
     ///
     /// # Errors
     /// The first resource that is lacking, and how much is left.
@@ -41,43 +41,43 @@ pub trait Machine {
     /// They cannot be tried.
     fn check(&mut self, plans: &[Arc<RouterPlan>]) -> Result<(), Failure>;
 
-    /// What has become of the configurations that are tried.
+    /// The results of the configurations that are tried.
     fn verdict(&mut self) -> Verdict;
 
     /// Whether a further process may be started now.
     fn may_start(&self) -> bool;
 
-    /// From now on these documents hold for whatever is begun or begun again.
+    /// From now on these documents hold for all later starts.
     fn want(&mut self, documents: &Arc<Documents>);
 
     /// Takes a step. `ahead` are those that follow; `ticket` goes with the answers to updates.
     ///
     /// # Errors
-    /// What kept it from being taken; [`Machine::actual`] says what there is then.
+    /// The reason why a step failed; [`Machine::actual`] has the state after it.
     fn take(&mut self, step: &Step, ahead: &VecDeque<Step>, ticket: Ticket) -> Result<Taken, Stop>;
 
     /// Has all that stands beside ports and routers (queues, meters, control groups) be as wanted.
     ///
     /// # Errors
-    /// What of it cannot be.
+    /// The parts that are impossible.
     fn settle(&mut self) -> Result<(), Failure>;
 
-    /// What is worth knowing about what runs now.
+    /// Reports on the running state.
     fn warnings(&self) -> Vec<String>;
 
-    /// Has a change of desired state written down; [`crate::Engine::committed`] is told when it
+    /// Has a change of desired state written down, and calls [`crate::Engine::committed`] when it
     /// is.
     fn commit(&mut self, commit: Commit);
 
-    /// Tells of something that has happened.
+    /// Reports an event.
     fn note(&mut self, note: Note<'_>);
 }
 
-/// What updates of one change are known by.
+/// The id of one change's updates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ticket(pub u64);
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It is done.
@@ -101,7 +101,7 @@ pub enum Taken {
 pub enum Stop {
     /// It cannot be taken.
     Failed(Failure),
-    /// It can be tried again: what it needs is about to come back.
+    /// It can be tried again: its needs are about to come back.
     NotNow(Failure),
 }
 
@@ -111,16 +111,16 @@ impl From<Failure> for Stop {
     }
 }
 
-/// What is said of configurations that are tried.
+/// The answers about configurations that are tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// They are still tried.
     NotYet,
-    /// All are right; what is odd about them.
+    /// All are right; the warnings.
     Right(Vec<String>),
     /// One is wrong: file, line and the text underlined.
     Wrong(String),
-    /// It cannot be told.
+    /// The attempt failed.
     Failed(String),
 }
 
@@ -129,12 +129,12 @@ pub enum Verdict {
 pub enum Note<'a> {
     /// A port's device is not there.
     Missing(&'a str, &'a str),
-    /// A change was carried out: what has changed.
+    /// A change was carried out: its differences.
     Applied(&'a str),
     /// A step of a change failed.
     Failed(&'a str),
-    /// The state of before is back; what of it is not.
+    /// The state of before is back, except these parts.
     TakenBack(&'a [String]),
-    /// What was wanted runs again, as far as can be.
+    /// The stored state runs again, as far as possible.
     Restored,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use europa_api::rest::TokenInfo;
 use europa_api::{Configuration, Kept, Key};
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,7 @@ use crate::accepted::Commit;
 /// A document as it is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
-    /// What it is known by.
+    /// Its key.
     pub key: Key,
     /// Its place among all documents: routers are started in this order.
     pub order: u64,
@@ -22,6 +23,16 @@ pub struct Stored {
     pub document: String,
     /// The Click configuration of the file that it names, or that stands in it.
     pub configuration: Option<StoredConfiguration>,
+}
+
+/// A token as it is kept, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredToken {
+    /// The token's description.
+    #[serde(flatten)]
+    pub info: TokenInfo,
+    /// The SHA-256 of the secret, in hexadecimal digits.
+    pub hash: String,
 }
 
 /// A Click configuration as it is kept.
@@ -50,12 +61,12 @@ pub enum StoreError {
     /// The file system or the database.
     #[error("{what}: {error}")]
     Access {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// What came of it.
+        /// The error.
         error: String,
     },
-    /// Somebody else has changed it.
+    /// Another writer has changed it.
     #[error("desired state has revision {found}, this change builds on {wanted}")]
     Conflict {
         /// Its revision.
@@ -70,7 +81,7 @@ pub enum StoreError {
         file: String,
         /// Its format.
         found: u64,
-        /// What can be read.
+        /// The newest readable format.
         known: u64,
     },
     /// Not written by us.
@@ -78,7 +89,7 @@ pub enum StoreError {
     Damaged {
         /// The document.
         what: String,
-        /// What is wrong.
+        /// The mistake.
         error: String,
     },
 }
@@ -88,33 +99,46 @@ pub trait Store: Send {
     /// Everything that is kept.
     ///
     /// # Errors
-    /// What keeps it from being read.
+    /// The error that prevents reading it.
     fn load(&self) -> Result<Snapshot, StoreError>;
 
     /// Makes these changes, all or none, if the revision is the one that they build on; they are on
-    /// the disk when this returns. A slice that goes takes its numbered rules along.
+    /// the disk when this returns. A slice that goes takes its numbered rules along, a user its tokens.
     ///
     /// # Errors
-    /// What keeps them from being written.
+    /// The error that prevents writing them.
     fn change(&mut self, commit: &Commit) -> Result<(), StoreError>;
 
     /// The rules that slices have beside those of documents, by slice, as numbers and JSON.
     ///
     /// # Errors
-    /// What keeps them from being read.
+    /// The error that prevents reading them.
     fn filters(&self) -> Result<BTreeMap<String, NumberedRules>, StoreError>;
 
     /// Removes rules of a slice and then makes others, all or none; they are on the disk when
     /// this returns.
     ///
     /// # Errors
-    /// What keeps it from being written.
+    /// The error that prevents writing it.
     fn change_filters(
         &mut self,
         slice: &str,
         put: &[(u32, String)],
         remove: &[u32],
     ) -> Result<(), StoreError>;
+
+    /// All tokens of users.
+    ///
+    /// # Errors
+    /// The error of reading them.
+    fn tokens(&self) -> Result<Vec<StoredToken>, StoreError>;
+
+    /// Removes tokens by their ids and then adds others, all or none; they are on the disk when this
+    /// returns.
+    ///
+    /// # Errors
+    /// The error of writing them.
+    fn change_tokens(&mut self, put: &[StoredToken], remove: &[String]) -> Result<(), StoreError>;
 }
 
 /// Rules as JSON, with their numbers.

@@ -13,7 +13,7 @@ pub(crate) const PADDING: f64 = 8.0;
 const GAP: f64 = 18.0;
 /// Between ranks.
 const RANK_GAP: f64 = 46.0;
-/// What a place on a long line takes of its rank.
+/// The width of a long line's place in its rank.
 const THREAD: f64 = 10.0;
 /// Around everything.
 pub(crate) const MARGIN: f64 = 20.0;

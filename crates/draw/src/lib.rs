@@ -26,7 +26,7 @@ pub use svg::svg;
 /// Boxes and lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagram {
-    /// What stands above it.
+    /// Its title.
     pub title: String,
     /// Ranks are columns, from left to right, instead of rows.
     pub sideways: bool,
@@ -41,7 +41,7 @@ pub struct Diagram {
 pub struct Box {
     /// Lines of text; the first stands out.
     pub text: Vec<String>,
-    /// All that there is to say, shown when the pointer rests on it.
+    /// The full text, shown when the pointer rests on it.
     pub hint: String,
     /// How it looks.
     pub kind: Kind,

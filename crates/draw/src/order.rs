@@ -101,7 +101,7 @@ fn sort(places: &[Place], order: &mut [Vec<usize>], rank: usize, down: bool) {
             let near = if down { &places[*place].before } else { &places[*place].behind };
             let sum: f64 =
                 near.iter().map(|(n, side, _)| position[*n] + f64::from(*side) / 1000.0).sum();
-            // Who is connected to nothing there stays where it is.
+            // A box without connections there stays where it is.
             (if near.is_empty() { at as f64 } else { sum / near.len() as f64 }, *place)
         })
         .collect();

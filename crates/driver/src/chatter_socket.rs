@@ -7,8 +7,8 @@
 //! None.
 //!
 //! ## Description
-//! Sends a copy of every message of the router, like the lines of `Print`, to all who connect.
-//! A client that is 500,000 bytes behind is left.
+//! Sends a copy of every message of the router, like the lines of `Print`, to all clients. A client
+//! that is 500,000 bytes behind is left.
 //!
 //! ## Arguments
 //! - PORT: the TCP port; `PORT+` takes one of the next if it is in use.
@@ -45,7 +45,7 @@ pub(crate) struct ChatterSocket {
     greeting: bool,
     listener: Option<Rc<Listener>>,
     lines: Rc<RefCell<Vec<String>>>,
-    /// Connections, and what is still to be sent to each.
+    /// Connections, and the unsent output of each.
     clients: Vec<(Stream, Vec<u8>)>,
 }
 
@@ -54,7 +54,7 @@ impl Class for ChatterSocket {
 }
 
 impl ChatterSocket {
-    /// Sends what there is, as far as clients take it. Those that are gone or too slow go.
+    /// Sends waiting output, as far as clients take it. Those that are gone or too slow go.
     fn send(&mut self) {
         self.clients.retain_mut(|(stream, waiting)| {
             while !waiting.is_empty() {

@@ -24,7 +24,7 @@ pub(crate) struct Clock {
     /// Time at `since`.
     base_ns: u64,
     since: Instant,
-    /// What to add for nanoseconds since 1970.
+    /// The difference to nanoseconds since 1970.
     pub(crate) wall_offset_ns: u64,
 }
 

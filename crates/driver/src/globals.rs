@@ -23,7 +23,7 @@ pub(crate) fn add_texts(
         .map(|line| line + "\n")
         .collect();
     let classes: String = registry.classes().map(|class| format!("{}\n", class.name)).collect();
-    // Whoever requires it has given the text up for the memory that it would take.
+    // The configuration that requires it has given the text up for the memory that it would take.
     let config = if compact { flat.clone() } else { text.to_owned() };
     for (name, answer) in [
         ("config", config),
@@ -66,7 +66,7 @@ pub(crate) fn add_timewarp(router: &mut Router, clock: &Rc<Cell<Clock>>) {
     router.add_global("timewarp", flags, Box::new(answer));
 }
 
-/// What `hotconfig` has made and the loop has not taken yet.
+/// The graph that `hotconfig` has made and the loop has not taken yet.
 pub(crate) type Pending<T> = Rc<RefCell<Option<T>>>;
 
 /// The handler that takes another configuration.

@@ -1,5 +1,5 @@
 //! Runs a Click configuration in this process, as the `click` program does: its options, its
-//! messages, its exit codes. Nothing is isolated here; that is what routers are for.
+//! messages, its exit codes. Nothing is isolated here; routers are for that.
 //!
 //! | file             | concern                                                          |
 //! |------------------|------------------------------------------------------------------|

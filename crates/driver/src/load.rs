@@ -11,7 +11,7 @@ use europa_router::graph::{Classes, flat};
 use crate::devices::Unopened;
 use crate::options::Source;
 
-/// A configuration's text and what errors call it.
+/// A configuration's text and its name in errors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Text {
     /// The text.
@@ -23,7 +23,7 @@ pub struct Text {
 /// Reads a configuration.
 ///
 /// # Errors
-/// What to tell the user.
+/// The messages for the user.
 pub fn read(source: &Source) -> Result<Text, String> {
     let (bytes, file) = match source {
         Source::Expression(text) => {
@@ -126,7 +126,7 @@ fn advised(errors: &Diagnostics) -> String {
 }
 
 /// Has all elements of a checked graph read their arguments, without a device, file or socket.
-/// Returns what they find odd.
+/// Returns their warnings.
 ///
 /// # Errors
 /// All mistakes, a line each.
@@ -150,10 +150,10 @@ const CHECK_SLOT_BYTES: usize = 2048;
 /// The last line about a text whose router could not be made.
 const NOT_MADE: &str = "Router could not be initialized!\n";
 
-/// What configurations may require beside element classes.
+/// The requirements that configurations may have in addition to element classes.
 const PROVIDED: &[&str] = &["analysis", "int64", "ip6", "nanotimestamp", "userlevel"];
 
-/// What a line says for each warning.
+/// The text of a line for each warning.
 pub fn warnings(warnings: &Diagnostics) -> String {
     warnings.plain().to_string()
 }
@@ -214,7 +214,7 @@ pub fn graph(checked: &europa_click::Graph, simulated: bool, asks: bool) -> Grap
     graph
 }
 
-/// Writes an error; what several of one element have in common comes once.
+/// Writes an error; the common part of several of one element comes once.
 fn say(
     checked: &europa_click::Graph,
     error: &BuildError,

@@ -12,7 +12,7 @@ pub enum Source {
     Expression(String),
 }
 
-/// What to do.
+/// The action.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// The configuration.
@@ -39,7 +39,7 @@ pub struct Options {
     pub simulated: Option<f64>,
     /// Where libraries are looked for.
     pub path: Option<String>,
-    /// Print at the end what each element did and what it cost.
+    /// Print at the end each element's work and its cost.
     pub profile: bool,
     /// By port of DPDK: the interface that stands in for it.
     pub ports: Vec<(String, String)>,
@@ -66,14 +66,14 @@ impl Default for Options {
     }
 }
 
-/// What the command line asks for.
+/// The settings of the command line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Parsed {
     /// To run a configuration.
     Run(Box<Options>),
     /// To print this and end.
     Print(String),
-    /// It cannot be read: what to print on standard error.
+    /// It cannot be read: the text for standard error.
     Wrong(String),
 }
 
@@ -163,7 +163,7 @@ struct Reader {
     source: bool,
 }
 
-/// What an option leads to: nothing more, a text to print, or a complaint.
+/// The result of an option: nothing more, a text to print, or an error.
 type Step = Result<Option<String>, String>;
 
 impl Reader {

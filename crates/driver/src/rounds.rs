@@ -23,10 +23,10 @@ use crate::globals::Pending;
 const ROUNDS: u32 = 64;
 /// How long to wait for a device whose queue is full.
 const FULL: Duration = Duration::from_micros(100);
-/// Rounds that a graph has to finish what is under way in it before another one runs.
+/// Rounds that a graph has to finish its packets before another one runs.
 const MOST_ROUNDS: usize = 64;
 
-/// A router with what it needs to run.
+/// A router with its surroundings.
 pub(crate) struct Running {
     pub(crate) router: Router,
     pub(crate) devices: PacketDevices,
@@ -66,7 +66,8 @@ impl Signals {
     }
 }
 
-/// Runs until something stops the router. What `hotconfig` leaves in `pending` takes over.
+/// Runs until something stops the router. The graph that `hotconfig` leaves in `pending` takes
+/// over.
 pub(crate) fn run(
     running: &mut Running,
     clock: &Rc<Cell<Clock>>,
@@ -156,7 +157,7 @@ fn catch(signals: &mut Signals, router: &Router) -> std::io::Result<()> {
 
 /// Puts another router into the place of the one that runs.
 fn swap(running: &mut Running, mut new: Running, clock: &Rc<Cell<Clock>>) {
-    // What is under way inside the old graph is brought to its end.
+    // Packets under way inside the old graph are brought to their end.
     for _ in 0..MOST_ROUNDS {
         if !running.router.is_busy() {
             break;

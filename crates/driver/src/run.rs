@@ -88,7 +88,7 @@ impl Maker {
         )?;
         say(&load::notes(&checked, router.warnings(), options.warnings));
         router.set_wall_offset_ns(clock.wall_offset_ns);
-        // Whoever runs it has asked for its lines, and reads them as Click's.
+        // The user of this run has asked for its lines, and reads them as Click's.
         router.set_line_limit(None);
         if options.profile {
             router.measure();
@@ -124,9 +124,8 @@ pub fn run(options: Options) -> u8 {
     run_with(options, registry(), |costs| say(&table(costs)))
 }
 
-/// Runs a configuration made of these classes; returns the exit code. With
-/// [`Options::profile`], `measured` is told at the end what elements did, in the order of the
-/// flat configuration.
+/// Runs a configuration made of these classes; returns the exit code. With [`Options::profile`],
+/// `measured` gets at the end the profile of the elements, in the order of the flat configuration.
 pub fn run_with(options: Options, registry: Registry, measured: impl FnOnce(&[Cost])) -> u8 {
     let text = match load::read(&options.source) {
         Ok(text) => text,
@@ -209,7 +208,7 @@ fn times(before: (TimeVal, TimeVal), after: (TimeVal, TimeVal), passed: Duration
     )
 }
 
-/// What an element did and what it cost.
+/// An element's work and its cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {
     /// Its name.
@@ -233,7 +232,7 @@ impl Cost {
     }
 }
 
-/// What all elements did, in their order.
+/// All elements' work, in their order.
 fn costs(router: &mut Router) -> Vec<Cost> {
     let names = router.names().to_vec();
     let spent = |router: &Router, index| router.spent_ns(index).unwrap_or(0);
@@ -273,7 +272,7 @@ fn table(costs: &[Cost]) -> String {
     text
 }
 
-/// Prints what handlers answer; whether all did.
+/// Prints the values of handlers; returns whether all answered.
 fn read_handlers(router: &mut Router, handlers: &[String]) -> bool {
     let mut good = true;
     for path in handlers {

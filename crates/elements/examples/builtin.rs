@@ -30,7 +30,7 @@ impl ElementClasses for Classes<'_> {
     }
 }
 
-/// Frames for ever on the first interface; counts what leaves.
+/// Frames for ever on the first interface; counts the sent ones.
 struct Generator {
     interfaces: Vec<europa_engine::Interface>,
     arena: Arena,
@@ -111,6 +111,7 @@ fn main() {
         ],
         routes: Vec::new(),
         neighbours: ["10.1.0.9", "2001:db8:1::9"].into_iter().filter_map(neighbour).collect(),
+        labels: None,
     };
     let text = ipv4(&description).expect("the description is right");
     let v6 = |text: &str| text.parse::<std::net::Ipv6Addr>().expect("an address");

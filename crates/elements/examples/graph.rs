@@ -150,8 +150,8 @@ fn run_ms() -> u64 {
     std::env::var("EUROPA_RUN_MS").ok().and_then(|text| text.parse().ok()).unwrap_or(500)
 }
 
-/// Nanoseconds a packet: the median of five runs, and the least of all tenths of a run, which
-/// is what the path takes when nothing else disturbs the core.
+/// Nanoseconds a packet: the median of five runs, and the least of all tenths of a run, which is
+/// the cost on an undisturbed core.
 fn measure(graph: &Graph, registry: &Registry, arena: &Arena, burst: usize) -> (f64, f64) {
     let mut router = match Router::build(graph, registry, arena, &NoDevices, 0) {
         Ok(router) => router,

@@ -2,7 +2,7 @@
 
 use europa_engine::{Arguments, ConfigError};
 
-/// Takes these keywords, whatever their values.
+/// Takes these keywords, with any values.
 ///
 /// # Errors
 /// If a value is no text, as with an open quote.

@@ -40,7 +40,7 @@ impl Class for AddressInfo {
     const INFO: ClassInfo = ClassInfo::new("AddressInfo", "0/0").phase(Phase::Info);
 }
 
-/// What one word may be read as.
+/// The readings of one word.
 #[derive(Default)]
 struct Found {
     mac: Option<[u8; 6]>,
@@ -130,7 +130,7 @@ impl Element for AddressInfo {
 mod tests {
     use crate::testing::Bench;
 
-    /// What a packet's destination is set to by a name.
+    /// The destination that a name gives a packet.
     fn address(info: &str, text: &str) -> Option<String> {
         let graph = {
             let mut graph = europa_engine::Graph::default();

@@ -7,7 +7,7 @@
 //! None.
 //!
 //! ## Description
-//! What `click-align` writes into configurations: how packets lie in memory at the inputs of
+//! The annotation of `click-align` in configurations: the alignment of packets at the inputs of
 //! elements. The processors that Europa runs on read any address, so nothing follows from it.
 //!
 //! ## Arguments
@@ -21,7 +21,7 @@
 
 use europa_engine::{Arguments, Class, ClassInfo, ConfigError, Element, Phase};
 
-/// Accepts what is said of alignment.
+/// Accepts declarations of alignment.
 #[derive(Default)]
 pub(crate) struct AlignmentInfo;
 

@@ -11,8 +11,8 @@
 //! ## Description
 //! Puts an Ethernet header before each IP packet, with the address of the neighbour that the
 //! destination annotation names. If that is not known, the packet waits, and the neighbour is
-//! asked: three times, a second apart. What waits longer is dropped, or leaves by output 2
-//! for an `ICMPError`.
+//! asked: three times, a second apart. Further packets are dropped, or leave by output 2 for an
+//! `ICMPError`.
 //!
 //! Answers, and requests and announcements of others, are believed for neighbours that the
 //! router wants to send to, and for no others. An entry older than POLL_TIMEOUT is checked
@@ -42,9 +42,9 @@
 //! - TIMEOUT: default 5 minutes; 0 for never.
 //! - POLL_TIMEOUT: default 1 minute; 0 not to check.
 //! - BROADCAST: broadcast address, default that of the prefix.
-//! - BROADCAST_POLL: whether to check by asking everybody, default false.
-//! - CAPACITY_SLIM_FACTOR: without output 2, packets that would be more than CAPACITY make this
-//!   fraction of those that wait give way, default 2 (half of them).
+//! - BROADCAST_POLL: whether to check by asking all stations, default false.
+//! - CAPACITY_SLIM_FACTOR: without output 2, packets over CAPACITY make this fraction of the
+//!   waiting ones leave, default 2 (half of them).
 //! - TABLE: name of an `ARPTable` to use, in place of an own table with the bounds above.
 //! - STATIC: `IP ETH IP ETH ...`: neighbours that are not asked for.
 //!
@@ -85,7 +85,7 @@ use crate::neighbour::{Alarm, Limits, Neighbours, Offer, Told, fixed, nanosecond
 
 /// Finds neighbours' Ethernet addresses by ARP.
 pub(crate) struct ARPQuerier {
-    /// While the element runs; between, what it shares with others is there.
+    /// While the element runs; between, its shared part is there.
     neighbours: Neighbours<u32>,
     table: String,
     /// Without output 2: asks only when packets come.
@@ -102,7 +102,7 @@ pub(crate) struct ARPQuerier {
     last: u32,
     header: [u8; 14],
     now_ns: u64,
-    /// Room for what a timer has to ask.
+    /// Room for a timer's requests.
     questions: Vec<(u32, Option<[u8; 6]>)>,
     /// Time of the packet that is asked for.
     asked_ns: u64,
@@ -145,7 +145,7 @@ fn broadcast(prefix: Ipv4Prefix) -> Option<u32> {
     (prefix.length < 31).then(|| prefix.network() | !prefix.mask())
 }
 
-/// The Ethernet address of a group (RFC 1112 section 6.4), or of everybody.
+/// The Ethernet address of a group (RFC 1112 section 6.4), or the broadcast address.
 fn group(address: u32, broadcasts: &[u32]) -> Option<[u8; 6]> {
     if address == u32::MAX || broadcasts.contains(&address) {
         return Some([0xff; 6]);
@@ -173,7 +173,7 @@ impl ARPQuerier {
         own.or(self.addresses.first()).map_or(Ipv4Addr::UNSPECIFIED, |own| own.address)
     }
 
-    /// Asks for an address: everybody, or the neighbour itself.
+    /// Asks for an address: all stations, or the neighbour itself.
     fn ask(&mut self, target: u32, mac: Option<[u8; 6]>, context: &mut Context<'_>) {
         self.queries += 1;
         let destination = match mac {
@@ -225,7 +225,7 @@ impl ARPQuerier {
         }
     }
 
-    /// An ARP packet of somebody else.
+    /// Takes in an ARP packet of another station.
     fn hear(&mut self, packet: &Packet, context: &mut Context<'_>) -> Option<()> {
         let (ethernet, rest) = EthernetHeader::parse(packet.data())?;
         let (said, _) = ArpPacket::parse(rest)?;
@@ -253,7 +253,7 @@ impl ARPQuerier {
 impl Each for ARPQuerier {
     fn begin(&mut self, context: &Context<'_>) {
         self.now_ns = context.now_ns();
-        // Nobody's address.
+        // The unspecified address.
         self.last = 0;
     }
 
@@ -357,6 +357,10 @@ impl Element for ARPQuerier {
         self.questions = questions;
         self.alarm.set(&self.neighbours, context);
         self.exchange();
+    }
+
+    fn lost(&self) -> u64 {
+        self.drops + self.neighbours.drops
     }
 
     fn handlers(&self) -> &'static [Handler] {

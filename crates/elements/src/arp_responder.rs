@@ -4,8 +4,8 @@
 //! `ARPResponder(IP/MASK [IP/MASK...] ETH, ..., keywords)`
 //!
 //! ## Ports
-//! One input, one output, push or pull. A second, push output, if connected, gets what is
-//! not answered.
+//! One input, one output, push or pull. A second, push output, if connected, gets unanswered
+//! requests.
 //!
 //! ## Description
 //! Expects ARP requests with their Ethernet headers, and answers those for addresses in one
@@ -15,9 +15,9 @@
 //! A request whose sender says that it has the very address it asks for (gratuitous ARP) is
 //! not answered, and neither is one from a group address.
 //!
-//! With ANNOUNCE it tells everybody of its addresses by such requests when it starts (RFC 5227
-//! section 3): who knows another Ethernet address forgets it. After a change of the configuration
-//! only those are told that are new, or have a new Ethernet address.
+//! With ANNOUNCE it announces its addresses by such requests when it starts (RFC 5227 section 3):
+//! stations with an old entry update it. After a change of the configuration only new addresses are
+//! announced, and those with a new Ethernet address.
 //!
 //! ## Arguments
 //! - IP/MASK: addresses to answer for; one alone has 32 bits.
@@ -28,7 +28,7 @@
 //! ## Handlers
 //! - `table` (read): prefixes and Ethernet addresses, one prefix a line.
 //! - `lookup` (read with parameter): the Ethernet address for an IP address.
-//! - `add` (write): adds what one argument would.
+//! - `add` (write): adds the entry of one argument.
 //! - `remove` (write): removes a prefix.
 //! - `config` (read, write): all arguments; writing them replaces the table.
 //!
@@ -57,7 +57,7 @@ pub(crate) struct ARPResponder {
     announce: bool,
     /// Its output is a push output, so that it can announce.
     pushes: bool,
-    /// What has been announced.
+    /// The announced addresses.
     announced: Entries,
 }
 
@@ -93,7 +93,7 @@ fn entry(text: &str, names: &Names) -> Result<Entries, &'static str> {
     }
 }
 
-/// Adds entries; those for the same prefix give way. Returns those prefixes.
+/// Adds entries; those for the same prefix are replaced. Returns those prefixes.
 fn add(entries: &mut Entries, new: Entries) -> Vec<Ipv4Prefix> {
     let mut twice = Vec::new();
     for (prefix, mac) in new {
@@ -360,7 +360,7 @@ mod tests {
         bench.now_ns = ANNOUNCE_AFTER_NS;
         let own = ArpPacket::request(OWN, [10, 0, 0, 1].into(), [10, 0, 0, 1].into());
         assert_eq!(bench.run(), [(0, Frame::new(OWN, MacAddr::BROADCAST).arp(&own))]);
-        // A change tells what is new.
+        // A change reports the new entries.
         let arguments = ["10.0.0.1 10.0.0.2 02:00:00:00:00:01", "ANNOUNCE true"];
         let mut next = Bench::new("ARPResponder", &arguments);
         next.router.take_state(&mut bench.router);

@@ -15,7 +15,7 @@
 //!
 //! ## Handlers
 //! - `table` (read): a neighbour a line: address, 1 if known, Ethernet address, age.
-//! - `drops` (read): packets that waited in vain.
+//! - `drops` (read): packets that got no answer.
 //! - `count`, `length` (read): number of entries, number of packets that wait.
 //! - `insert` (write): `IP ETH`; `delete` (write): `IP`; `clear` (write): all entries.
 //!
@@ -82,7 +82,7 @@ impl Element for ARPTable {
         let mut limits = DEFAULTS.configure(arguments)?;
         limits.fresh_ns = limits.fresh_ns.min(limits.expire_ns);
         limits.on_demand = true;
-        // Whoever uses it says from whom its headers are.
+        // The element that uses it names the source of its headers.
         self.0 = Rc::new(RefCell::new(Neighbours::new(limits, [0; 6], EtherType::IPV4.0)));
         arguments.finish()
     }

@@ -8,9 +8,9 @@
 //! that fail; else they are dropped.
 //!
 //! ## Description
-//! Checks that an IPv6 header starts at OFFSET: version, length, a source that is one host's,
-//! and neither end the loopback address (RFC 4291 section 2.5.3). Then sets the IP header and
-//! destination address annotations and cuts off what lies behind the IP packet.
+//! Checks that an IPv6 header starts at OFFSET: version, length, a source that is one host's, and
+//! neither end the loopback address (RFC 4291 section 2.5.3). Then sets the IP header and
+//! destination address annotations and cuts off the bytes behind the IP packet.
 //!
 //! ## Arguments
 //! - BADADDRS: addresses, with blanks between them, that are bad sources; `::` for routers.

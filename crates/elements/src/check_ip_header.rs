@@ -7,10 +7,10 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Checks that an IPv4 header starts at OFFSET: version, header length, total length, checksum,
-//! and a source address that is not a broadcast address (RFC 1812 section 5.3.7). Then sets the
-//! IP header and destination address annotations and cuts off what lies behind the IP packet.
-//! Packets that fail leave by output 1, or are dropped.
+//! Checks that an IPv4 header starts at OFFSET: version, header length, total length, checksum, and
+//! a source address that is not a broadcast address (RFC 1812 section 5.3.7). Then sets the IP
+//! header and destination address annotations and cuts off the bytes behind the IP packet. Packets
+//! that fail leave by output 1, or are dropped.
 //!
 //! ## Arguments
 //! - INTERFACES (keyword): the router's addresses with prefixes, `10.0.0.1/24 10.1.0.1/24`: their
@@ -163,13 +163,13 @@ impl CheckIPHeader {
         packet.set_ip_packet(offset, header_length, length).ok_or(Reason::Length)
     }
 
-    /// What becomes of an unusual packet in a pass.
+    /// The verdict for an unusual packet in a pass.
     #[cold]
     #[inline(never)]
     fn unusual(&mut self, packet: &mut Packet) -> Verdict {
         match self.check_all(packet) {
             // A good one, which is checked once more: going on from here would cost the usual
-            // packets what the processor has in its registers.
+            // packets registers.
             Ok(()) => Verdict::ALONE,
             // There is something to log.
             Err(_) if self.verbose || self.drops == [0; REASONS.len()] => Verdict::ALONE,

@@ -8,10 +8,10 @@
 //!
 //! ## Description
 //! Sends each packet out of the output of the first pattern that fits, and drops those that fit
-//! none. A pattern is a list of clauses `OFFSET/VALUE` or `OFFSET/VALUE%MASK`, separated by
-//! spaces, all of which must hold: the packet has these bytes there, as far as the mask says. A
-//! clause after `!` must not hold. The pattern `-` fits every packet. A clause about bytes
-//! behind the end of the packet does not hold.
+//! none. A pattern is a list of clauses `OFFSET/VALUE` or `OFFSET/VALUE%MASK`, separated by spaces.
+//! A packet matches if it has all these bytes under their masks. A clause after `!` must not hold.
+//! The pattern `-` fits every packet. A clause about bytes behind the end of the packet does not
+//! hold.
 //!
 //! ## Arguments
 //! - OFFSET: decimal, from the start of the packet.
@@ -19,8 +19,8 @@
 //! - MASK: as many hexadecimal digits.
 //!
 //! ## Handlers
-//! - `program` (read): what the patterns were compiled to, a step a line: four bytes at an offset
-//!   are compared under a mask.
+//! - `program` (read): the compiled patterns, a step a line: four bytes at an offset are compared
+//!   under a mask.
 //!
 //! ## See also
 //! `Switch`, `CheckPaint`
@@ -40,7 +40,7 @@ pub(crate) struct Classifier {
     usual: Usual,
 }
 
-/// What the last packet that one comparison decided was like, in network order.
+/// The bytes of the last packet that one comparison decided, in network order.
 struct Usual {
     offset: u32,
     mask: u32,
@@ -130,7 +130,7 @@ struct Step {
     no: Target,
 }
 
-/// What to do next.
+/// The next step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Target {
     #[default]
@@ -152,7 +152,7 @@ impl Test {
         self.offset + 4 - self.mask.trailing_zeros() as usize / 8
     }
 
-    /// What the outcome of `known` says about this test, if anything.
+    /// The result of this test that follows from the outcome of `known`, if any.
     fn implied(self, known: Test, outcome: bool) -> Option<bool> {
         if self.offset != known.offset {
             return None;
@@ -181,15 +181,15 @@ struct Clause {
 /// More steps than this are not optimised further.
 const MAX_STEPS: usize = 4096;
 
-/// Compiles patterns to steps. What a step has found out is carried along, so that no path
-/// asks twice, and common beginnings of patterns are tested once.
+/// Compiles patterns to steps. Each step passes its result on, so that no path tests twice, and
+/// common beginnings of patterns are tested once.
 struct Compiler<'a> {
     patterns: &'a [Vec<Clause>],
     program: Vec<Step>,
 }
 
 impl Compiler<'_> {
-    /// The target for a packet of which `facts` are known and that has come to this test.
+    /// The target of a packet with these `facts` that has reached this test.
     fn compile(&mut self, at: (usize, usize, usize), facts: &mut Vec<(Test, bool)>) -> Target {
         let (pattern, clause, test) = at;
         let Some(clauses) = self.patterns.get(pattern) else { return Target::Drop };
@@ -303,7 +303,7 @@ fn clause(text: &str) -> Option<Clause> {
     Some(Clause { tests, negated })
 }
 
-/// Fewer than four bytes at an offset; what lies behind the end counts as zero.
+/// Fewer than four bytes at an offset; bytes behind the end count as zero.
 #[cold]
 fn last_word(data: &[u8], offset: usize) -> u32 {
     let mut bytes = [0; 4];
@@ -510,7 +510,7 @@ mod tests {
         assert_eq!(warnings, wanted);
     }
 
-    /// What the manual says, literally.
+    /// The manual's own example.
     fn fits(pattern: &str, data: &[u8]) -> bool {
         pattern == "-"
             || pattern.split(' ').all(|text| {

@@ -7,8 +7,7 @@
 //! None.
 //!
 //! ## Description
-//! Does nothing: what it says is for Click's graphical interface, which reads it out of the
-//! configuration.
+//! Does nothing: Click's graphical interface reads its arguments out of the configuration.
 //!
 //! ## Arguments
 //! Any.

@@ -1,4 +1,4 @@
-//! What several elements do the same way.
+//! Common code of several elements.
 
 use std::net::Ipv6Addr;
 
@@ -104,11 +104,11 @@ fn place(
     })
 }
 
-/// Time from the start of a graph until its addresses are announced: whatever else starts with it
-/// has done so then.
+/// Time from the start of a graph until its addresses are announced: other programs of the start
+/// are ready by then.
 pub(crate) const ANNOUNCE_AFTER_NS: u64 = 10_000_000;
 
-/// What an element says that is to announce addresses and cannot.
+/// The error of an element that cannot announce addresses.
 pub(crate) const NEEDS_PUSH: &str = "ANNOUNCE needs a push output";
 
 /// Has an element's timer 0 run then, to announce its addresses.
@@ -143,7 +143,7 @@ impl Anycast {
     }
 }
 
-/// What sources put into their packets.
+/// The contents of packets from sources.
 pub(crate) struct Data {
     /// As it was given; repeated or cut to fill a packet.
     pattern: Vec<u8>,

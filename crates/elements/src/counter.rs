@@ -38,7 +38,7 @@ use crate::script::shift_word;
 pub(crate) struct Counter {
     count: u64,
     byte_count: u64,
-    /// Start of the second being measured, and what had been counted then.
+    /// Start of the second being measured, and the count at that time.
     since_ns: u64,
     since_count: u64,
     since_bytes: u64,

@@ -1,7 +1,7 @@
 //! Elements that are another one under a name of their own, or nearly.
 
 /// Writes an `Element` that is the one in its first field: all of it, or all but `push` or
-/// `notifies`; or, of one in any field, what is read of its handlers.
+/// `notifies`; or, of one in any field, the read part of its handlers.
 macro_rules! delegate {
     (reading $field:tt) => {
         fn handlers(&self) -> &'static [Handler] {

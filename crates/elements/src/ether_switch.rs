@@ -156,7 +156,7 @@ impl EtherSwitch {
         }
     }
 
-    /// Reads the arguments, whatever the number of outputs.
+    /// Reads the arguments, for any number of outputs.
     pub(crate) fn configure_for(
         &mut self,
         arguments: &mut Arguments<'_>,

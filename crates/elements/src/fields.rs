@@ -1,4 +1,4 @@
-//! Header fields by offset, and what several elements do to IP packets.
+//! Header fields by offset, and common changes of IP packets.
 //!
 //! The views of `europa-packet` are for headers that are whole. Here packets may be cut short
 //! anywhere, as in traces.
@@ -59,8 +59,8 @@ fn pseudo(header: &[u8], length: usize) -> checksum::Sum {
     checksum::pseudo_v4(address(12).into(), destination.into(), protocol, length as u16)
 }
 
-/// Where a source route ends, if the header has one: what checksums are about, whatever address the
-/// packet is on its way to (RFC 1122 section 3.2.1.8).
+/// The end of a source route, if the header has one: checksums include it, for any present
+/// destination (RFC 1122 section 3.2.1.8).
 fn last_hop(header: &[u8]) -> Option<u32> {
     let mut options = header.get(20..)?;
     loop {
@@ -79,8 +79,8 @@ fn last_hop(header: &[u8]) -> Option<u32> {
     }
 }
 
-/// What the checksum field of a segment has to be, with the field itself taken as it is:
-/// 0 if the segment is intact, or if the field is 0 what is to be stored.
+/// The value for a segment's checksum field, with the field itself included: 0 if the segment is
+/// intact. If the field is 0, the value to store.
 pub(crate) fn segment_checksum(header: &[u8], segment: &[u8]) -> u16 {
     (pseudo(header, segment.len()) + checksum::sum(segment)).checksum()
 }

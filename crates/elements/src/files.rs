@@ -1,7 +1,7 @@
 //! Files that elements read and write.
 //!
-//! `europa click` opens what its user may open. A router of a node is given what its document
-//! grants ([`InitContext::open`]); the standard streams are not worth much there.
+//! `europa click` opens the files of its user. A router of a node gets its document's grants
+//! ([`InitContext::open`]); the standard streams are of little use there.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};
@@ -29,7 +29,7 @@ pub(crate) fn create(name: &str, context: &InitContext<'_>) -> Result<Box<dyn Wr
     Ok(Box::new(BufWriter::with_capacity(BUFFER, file)))
 }
 
-/// Whether a file is missing, which some elements are told not to mind.
+/// Whether a file is missing, which some elements accept by an argument.
 pub(crate) fn is_missing(name: &str) -> bool {
     name != "-"
         && matches!(std::fs::metadata(name), Err(error) if error.kind() == io::ErrorKind::NotFound)

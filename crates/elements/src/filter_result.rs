@@ -10,8 +10,8 @@
 //! Copies the 16 bytes that a rule of the slice's has answered to a packet's key into the packet's
 //! annotations, from byte ANNO on. Such packets leave by output 0: they have come back from the
 //! switch to the router that sent them with a key (`SetFilterKey`), or over a link from there;
-//! `FromDevice` takes them for packets to this router, whatever their Ethernet address.
-//! All others leave by output 1, or are dropped if it is not connected.
+//! `FromDevice` takes them for packets to this router, with any Ethernet address. All others leave
+//! by output 1, or are dropped if it is not connected.
 //!
 //! ## Arguments
 //! - ANNO: first byte of the annotation area, 0 to 32; default is 0, where the destination address
@@ -28,7 +28,7 @@ use europa_pool::layout::RESULT_BYTES;
 use crate::common::annotation_of;
 use crate::prelude::*;
 
-/// Reads what rules have answered.
+/// Reads the results of rules.
 #[derive(Default)]
 pub(crate) struct FilterResult {
     annotation: usize,

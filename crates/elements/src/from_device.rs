@@ -17,9 +17,10 @@
 //! - DEVNAME: name of the interface; in `europa click` also its Ethernet address, or a name that
 //!   `AddressInfo` gives to it.
 //! - PROMISC: if false, the default, frames for other hosts are dropped; in `europa click` the
-//!   device is not asked for them, and some give them all the same, as veth does.
+//!   device is not asked for them, but some devices pass them, such as veth.
 //! - SNAPLEN: most bytes of a packet that are kept, default all.
-//! - OUTBOUND (keyword): in `europa click`, receive what this machine sends too; default false.
+//! - OUTBOUND (keyword): in `europa click`, also receive frames that this machine sends; default
+//!   false.
 //! - SNIFFER (keyword): in `europa click`, if false, Linux gets none of the frames until the router
 //!   ends. Default true, but false in a configuration for Click's kernel module: one with
 //!   `PollDevice` or `ToHostSniffers`, or with a `ToHost` that is not for a device of `FromHost`.

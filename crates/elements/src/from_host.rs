@@ -7,17 +7,17 @@
 //! One push output.
 //!
 //! ## Description
-//! Receives what the router's own Linux, its slow path, sends on one of the router's interfaces:
-//! whole Ethernet frames, usually for `ToDevice` of the same interface. Packets carry the
-//! place of the Ethernet header.
+//! Receives the frames that the router's own Linux, its slow path, sends on one of the router's
+//! interfaces: whole Ethernet frames, usually for `ToDevice` of the same interface. Packets carry
+//! the place of the Ethernet header.
 //!
-//! In `europa click`, which has no slow path, makes a tap device of this name, with the address
-//! and subnet ADDRESS if it is given; what Linux sends on it comes out.
+//! In `europa click`, which has no slow path, makes a tap device of this name, with the address and
+//! subnet ADDRESS if it is given, and receives the frames that Linux sends on it.
 //!
 //! ## Arguments
 //! - DEVNAME: name of the interface.
-//! - ADDRESS, and ETHER, GATEWAY, MTU, HEADROOM (keywords): what a tap device is to be like. In a
-//!   node the YAML says what the slow path's devices are like.
+//! - ADDRESS, and ETHER, GATEWAY, MTU, HEADROOM (keywords): settings of a tap device. In a node the
+//!   YAML has the settings of the slow path's devices.
 //! - TYPE, SNIFFER, CAPACITY (keywords): accepted for Click's sake.
 //!
 //! ## Handlers

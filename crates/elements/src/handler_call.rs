@@ -5,7 +5,7 @@ use europa_engine::{ConfigError, Context, Flags, HandlerError, InitContext, Targ
 use crate::script::expand::{Form, Reference, expand};
 use crate::script::{shift_word, unquoted};
 
-/// A handler and what is written to it.
+/// A handler and the value written to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HandlerCall {
     path: String,

@@ -149,7 +149,7 @@ impl<A: Gateway> Way<A> {
         self.0.iter().map(part).collect::<Vec<_>>().join(" | ")
     }
 
-    /// What the handler `lookup` says: output and gateway.
+    /// The value of the handler `lookup`: output and gateway.
     pub(crate) fn answer(&self) -> String {
         let part = |part: &Part<A>| match part.gateway {
             none if none == A::default() => part.output.to_string(),
@@ -162,7 +162,7 @@ impl<A: Gateway> Way<A> {
 /// Flows are spread over so many places, which next hops have in proportion to their weights.
 const PLACES: usize = 256;
 
-/// A number for each different way, and what packets need to know of it.
+/// A number for each different route, and the facts about it that packets need.
 pub(crate) struct Hops<A> {
     /// By number, 0 being none.
     hops: Vec<Hop<A>>,

@@ -9,8 +9,8 @@
 //!
 //! ## Description
 //! The first step of a router whose Linux decides. Expects whole Ethernet frames. Linux's policy
-//! says which of them the fast path handles in its stead: those that its tables answer exactly as
-//! Linux does. The others leave as they came, counted by the reason that the policy names.
+//! selects those that the fast path handles: those that its tables answer exactly as Linux does.
+//! The others leave as they came, counted by the reason that the policy names.
 //!
 //! Until a policy is written, every frame to the interface's own address is for Linux, with the
 //! reason `the fast path has not read it yet`. Frames to groups always leave by output 0. Frames
@@ -94,7 +94,7 @@ impl<A: Copy + Ord + std::ops::BitAnd<Output = A>> Selectors<A> {
     }
 }
 
-/// What Linux leaves to the fast path.
+/// The packets that Linux leaves to the fast path.
 #[derive(Clone, Debug, Default)]
 struct Policy {
     mac: [u8; 6],
@@ -339,7 +339,7 @@ mod tests {
         let told = bench.router.read("e.reasons", "").unwrap();
         assert_eq!(told, "2 nftables has a forward hook\n");
         assert_eq!(bench.router.read("e.drops", ""), Ok("1 to another station\n".into()));
-        // What was counted stays when the policy goes.
+        // Counts stay when the policy goes.
         bench.router.write("e.policy", "mac 02:00:00:00:00:01").unwrap();
         assert_eq!(bench.router.read("e.reasons", ""), Ok(told));
     }

@@ -9,16 +9,17 @@
 //! Linux gets if it keeps up. Output 1: frames that come before those.
 //!
 //! ## Description
-//! Bounds what goes to Linux, for each interface that it came in by and each class. So no class
-//! takes what another needs:
+//! Limits the packets to Linux, for each receiving interface and each class. So no class takes the
+//! share of another:
 //!
 //! - *routing*: OSPF, BFD, BGP, IS-IS, RIP, LDP, PIM, VRRP, EIGRP, RSVP, IGMP and MLD, LLDP and other
 //!   frames to groups of links, by input 0. They leave by output 1.
 //! - *neighbours*: ARP and Neighbor Discovery, by input 0. They leave by output 1.
-//! - *exceptions*: whatever comes by input 1, like packets at the end of their time and without a
-//!   route. They are not for the router itself, whatever protocol they have.
+//! - *exceptions*: packets of input 1, such as those with an expired TTL or without a route. They
+//!   are not for the router itself, with any protocol.
 //!
-//! What is of no class has no bound: packets to the router itself, and those that go through Linux.
+//! Packets of no class are not limited: packets to the router itself, and those that go through
+//! Linux.
 //!
 //! ## Arguments
 //! - ROUTING, NEIGHBOURS, EXCEPTIONS: packets a second, by default 50000, 5000 and 20000; 0 for no
@@ -45,7 +46,7 @@ const USUAL: [u32; 3] = [50_000, 5_000, 20_000];
 /// Interfaces with bounds of their own; further ones share the last.
 const MOST_INTERFACES: usize = 256;
 
-/// Bounds what goes to Linux.
+/// Limits the packets to Linux.
 #[derive(Default)]
 pub(crate) struct HostPolice {
     rates: [u32; 3],
@@ -58,7 +59,7 @@ impl Class for HostPolice {
     const INFO: ClassInfo = ClassInfo::new("HostPolice", "3/2").processing("h/h");
 }
 
-/// The class of a frame by what it is.
+/// The class of a frame by its contents.
 fn class(frame: &[u8]) -> Option<usize> {
     let head = frame.first_chunk::<14>()?;
     match [head[12], head[13]] {
@@ -110,7 +111,7 @@ fn transport(protocol: u8, packet: &[u8]) -> Option<usize> {
 
 impl HostPolice {
     fn output(&mut self, packet: &Packet, input: usize, now_ns: u64) -> u16 {
-        // A packet on its way elsewhere is no message to this router, whatever it looks like.
+        // A packet on its way elsewhere is no message to this router, with any contents.
         let class = match input {
             0 => class(packet.data()),
             1 => Some(EXCEPTIONS),

@@ -70,6 +70,8 @@ pub(crate) struct ICMP6Error {
     rate: Rate,
     errors: u64,
     limited: u64,
+    /// Packets that were not answered.
+    silent: u64,
 }
 
 impl Default for ICMP6Error {
@@ -86,6 +88,7 @@ impl Default for ICMP6Error {
             rate: Rate::new(1000),
             errors: 0,
             limited: 0,
+            silent: 0,
         }
     }
 }
@@ -238,8 +241,15 @@ impl Element for ICMP6Error {
                 *packet = error;
                 true
             }
-            None => false,
+            None => {
+                self.silent += 1;
+                false
+            }
         });
+    }
+
+    fn lost(&self) -> u64 {
+        self.silent
     }
 
     fn handlers(&self) -> &'static [Handler] {

@@ -26,8 +26,8 @@
 //! - CODE: default 0. A number, or by type `net host protocol port needfrag
 //!   sourceroutefailed adminprohib`; `net host`; `transit reassembly`; `erroratptr missingopt
 //!   length`.
-//! - BADADDRS: addresses, with blanks between them, of which no packet is answered: the
-//!   subnets' broadcast addresses.
+//! - BADADDRS: addresses, separated by blanks, that get no answer: the subnets' broadcast
+//!   addresses.
 //! - MTU: longest error, default 576 bytes.
 //! - PMTU: the MTU that needfrag tells.
 //! - SET_FIX_ANNO (USE_FIX_ANNO): whether to ask `FixIPSrc`, default true.
@@ -71,7 +71,7 @@ pub(crate) struct ICMPError {
     kind: IcmpType,
     code: u8,
     bad: Vec<u32>,
-    /// Nobody else is answered, unless there is none.
+    /// No other host gets an answer, unless there is none.
     from: Vec<Ipv4Prefix>,
     mtu: usize,
     pmtu: u16,
@@ -81,6 +81,8 @@ pub(crate) struct ICMPError {
     id: u16,
     errors: u64,
     limited: u64,
+    /// Packets that were not answered.
+    silent: u64,
 }
 
 impl Default for ICMPError {
@@ -99,6 +101,7 @@ impl Default for ICMPError {
             id: 0,
             errors: 0,
             limited: 0,
+            silent: 0,
         }
     }
 }
@@ -182,7 +185,7 @@ impl ICMPError {
         self.is_unicast(address) && net != 0 && net != 127 && net < 0xf0
     }
 
-    /// The address that tells the sender of a packet, if FROM has it be told.
+    /// The source address of the error, if FROM asks for it.
     fn source(&self, sender: u32, packet: &Packet) -> Option<Ipv4Addr> {
         if self.from.is_empty() {
             return Some(self.source);
@@ -224,7 +227,7 @@ impl ICMPError {
         if self.kind == IcmpType::REDIRECT {
             return None;
         }
-        // The route itself may be what is wrong.
+        // The route itself may be wrong.
         let [byte] = packet.annotation(ICMP_PARAMETER_PROBLEM);
         let at = usize::from(byte).wrapping_sub(Ipv4Header::LEN + offset);
         let guilty = self.kind == IcmpType::PARAMETER_PROBLEM && self.code == 0;
@@ -353,8 +356,15 @@ impl Element for ICMPError {
                 *packet = error;
                 true
             }
-            None => false,
+            None => {
+                self.silent += 1;
+                false
+            }
         });
+    }
+
+    fn lost(&self) -> u64 {
+        self.silent
     }
 
     fn handlers(&self) -> &'static [Handler] {

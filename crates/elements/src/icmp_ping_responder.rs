@@ -61,7 +61,7 @@ fn reply(packet: &mut Packet) -> Option<()> {
     let icmp = IcmpHeader::at_mut(bytes, header_len)?;
     let old = u16::from_be_bytes([icmp.kind.0, icmp.code]);
     (icmp.kind, icmp.code) = (IcmpType::ECHO_REPLY, 0);
-    // By difference, 0 and 0xffff cannot be told apart; the latter is right if all else is 0, too.
+    // By difference, 0 and 0xffff are equal; the latter is right if all else is 0, too.
     icmp.checksum.set(checksum::udp(checksum::update_u16(icmp.checksum.get(), old, 0)));
     let header = Ipv4Header::at_mut(bytes, 0)?;
     // Swapping words does not change the sum.

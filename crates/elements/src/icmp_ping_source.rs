@@ -17,10 +17,10 @@
 //! - INTERVAL (keyword): seconds, default 1.
 //! - IDENTIFIER (keyword): default 0.
 //! - LIMIT (keyword): stop after this many; negative, the default, means never.
-//! - DATA (keyword): what follows the ICMP header; default nothing.
+//! - DATA (keyword): the bytes behind the ICMP header; default nothing.
 //! - ACTIVE (keyword): whether to send; default true.
 //! - STOP (keyword): stop the router once LIMIT is reached; default false.
-//! - MIRROR (keyword): send the next request as soon as a reply comes, whatever LIMIT says; default
+//! - MIRROR (keyword): send the next request as soon as a reply comes, for any LIMIT; default
 //!   false. Only where packets are pushed.
 //! - VERBOSE (keyword): log a line for each reply; default true.
 //!
@@ -50,7 +50,7 @@ struct Sent {
     answered: bool,
 }
 
-/// What is known of replies. Times are in microseconds.
+/// The state of replies. Times are in microseconds.
 #[derive(Default)]
 struct Replies {
     /// By sequence number.
@@ -114,7 +114,7 @@ fn seconds(microseconds: u64) -> String {
     format!("{}.{:06}", microseconds / 1_000_000, microseconds % 1_000_000)
 }
 
-/// Pings, and hears the answers.
+/// Pings, and receives the answers.
 #[derive(Default)]
 pub(crate) struct ICMPPingSource {
     request: ICMPIPEncap,
@@ -176,7 +176,7 @@ impl ICMPPingSource {
         }
     }
 
-    /// Notes a reply; the line about it, and what it carried.
+    /// Notes a reply; returns the line about it, and its packet.
     fn heard(&mut self, packet: &Packet, now_ns: u64) -> Option<(String, Vec<u8>)> {
         let (header, message) = network(packet)?;
         let ours = header.get(9) == Some(&1)
@@ -273,7 +273,7 @@ impl Element for ICMPPingSource {
         let now_ns = context.wall_ns();
         for packet in batch.drain() {
             let Some((line, data)) = self.heard(&packet, now_ns) else { continue };
-            // Its buffer may be what the next request needs.
+            // The next request may need its buffer.
             drop(packet);
             if self.verbose {
                 context.log_with(|name| format!("{name} :: ICMPPingSource: {line}"));

@@ -7,8 +7,8 @@
 //! One output, push or pull.
 //!
 //! ## Description
-//! Makes packets as fast as they are taken: a batch in each turn, or as many as are pulled.
-//! While all queues behind it that can say so are full, it makes none.
+//! Makes packets as fast as they are taken: a batch in each turn, or as many as are pulled. While
+//! all queues behind it with a signal are full, it makes none.
 //!
 //! ## Arguments
 //! - DATA: contents of each packet; default 69 bytes of text.
@@ -213,7 +213,7 @@ impl Element for InfiniteSource {
             "data" => self.data = Data::new(Some(value.as_bytes().to_vec()), None),
             "burst" | "burstsize" => self.burst = parse(handler, value)?,
             "length" | "datasize" => self.data.set_length(parse(handler, value)?),
-            // What may let it go on: the next limit is told again.
+            // An event that may let it go on: the next limit is reported again.
             "limit" => (self.limit, self.told) = (parse(handler, value)?, false),
             "active" => (self.active, self.told) = (parse(handler, value)?, false),
             _ => (self.count, self.told) = (0, false),

@@ -1,9 +1,9 @@
 //! Which classes may run inside the switch's worker, and why others may not.
 //!
-//! A class is here after somebody has read it: its work on a packet, a timer or a turn is
-//! bounded, it keeps no more than the pool has slots or than its arguments say, and it has no
-//! descriptors and no threads. Memory is bounded by the router's quota, lines of a log by the
-//! worker. What is not here is refused.
+//! A class is here after a review: its work on a packet, a timer or a turn is bounded, it keeps no
+//! more than the pool's slots or its arguments allow, and it has no descriptors and no threads.
+//! Memory is bounded by the router's quota, lines of a log by the worker. All other classes are
+//! refused.
 
 use europa_engine::Registry;
 
@@ -49,7 +49,7 @@ const SCRIPT: &str = "runs a program of its own, which may never come to an end"
 const FILE: &str = "waits for a file";
 const SOURCE: &str = "always has something to do, so that the switch could never sleep";
 
-/// Why others may not, where more can be said than that nobody has looked.
+/// Why other classes are refused, where the reason is more than a missing review.
 const REFUSED: [(&str, &str); 11] = [
     ("Script", SCRIPT),
     ("DriverManager", SCRIPT),

@@ -4,25 +4,25 @@
 //! `IP6NDAdvertiser(IP6/MASK [IP6/MASK...] ETH, ..., keywords)`
 //!
 //! ## Ports
-//! One input, one output, push or pull. A second, push output, if connected, gets what is
-//! not answered.
+//! One input, one output, push or pull. A second, push output, if connected, gets unanswered
+//! solicitations.
 //!
 //! ## Description
 //! Expects Neighbor Solicitations with their Ethernet headers, and answers valid ones (RFC 4861
 //! section 7.1.1: hop limit 255, checksum, options) for addresses in one of the prefixes with a
-//! Neighbor Advertisement; the longest prefix counts. Who checks whether an address is free
-//! (RFC 4862) and asks without a source is told with all other nodes.
+//! Neighbor Advertisement; the longest prefix counts. A node that checks whether an address is free
+//! (RFC 4862) asks without a source: the answer goes to all nodes.
 //!
-//! With ANNOUNCE it tells all nodes of its addresses when it starts (RFC 4861 section 7.2.6): who
-//! knows another Ethernet address forgets it. After a change of the configuration only those are told
-//! that are new, or have a new Ethernet address.
+//! With ANNOUNCE it announces its addresses to all nodes when it starts (RFC 4861 section 7.2.6):
+//! nodes with an old entry update it. After a change of the configuration only new addresses are
+//! announced, and those with a new Ethernet address.
 //!
 //! ## Arguments
-//! - IP6/MASK: addresses to answer for. A single address is the router's own; a shorter prefix
-//!   is answered for as a proxy, which does not override what others say.
+//! - IP6/MASK: addresses to answer for. A single address is the router's own; a shorter prefix is
+//!   answered for as a proxy, which does not override other answers.
 //! - ETH: their Ethernet address.
 //! - ANYCAST: `ADDRESS OWN ADDRESS OWN ...`: answers for the anycast address ADDRESS come from OWN
-//!   and do not override what others say (RFC 4861 section 7.2.4).
+//!   and do not override other answers (RFC 4861 section 7.2.4).
 //! - ANNOUNCE: whether to announce addresses (those with 128 bits that are not anycast), default
 //!   false. Its output is then a push output.
 //! - ROUTER: whether answers say that a router sent them, default true.
@@ -56,7 +56,7 @@ pub(crate) struct IP6NDAdvertiser {
     router: bool,
     anycast: Anycast,
     announce: bool,
-    /// What has been announced.
+    /// The announced addresses.
     announced: Vec<(Ipv6Addr, MacAddr)>,
     answers: u64,
 }

@@ -10,9 +10,9 @@
 //!
 //! ## Description
 //! Puts an Ethernet header before each IPv6 packet, with the address of the neighbour that the
-//! destination annotation names, and finds it by Neighbor Discovery (RFC 4861): packets wait
-//! while the group of the address is asked three times, a second apart. What waits longer is
-//! dropped, or leaves by output 2 for an `ICMP6Error`.
+//! destination annotation names, and finds it by Neighbor Discovery (RFC 4861): packets wait while
+//! the group of the address is asked three times, a second apart. Further packets are dropped, or
+//! leave by output 2 for an `ICMP6Error`.
 //!
 //! A known neighbour is reachable for 30 seconds, then stale. Packets to a stale one go on;
 //! five seconds after the first it is probed, three times, and forgotten if it does not answer.
@@ -76,7 +76,7 @@ pub(crate) struct IP6NDSolicitor {
     mac: MacAddr,
     addresses: Vec<Ipv6Addr>,
     fixed: Vec<(Ipv6Addr, [u8; 6])>,
-    /// Room for what a timer has to ask.
+    /// Room for a timer's requests.
     questions: Vec<(u128, Option<[u8; 6]>)>,
     queries: u64,
     responses: u64,
@@ -186,7 +186,7 @@ impl IP6NDSolicitor {
         }
     }
 
-    /// A message of somebody else.
+    /// Takes in a message of another node.
     fn hear(&mut self, packet: &Packet, context: &mut Context<'_>) -> Option<()> {
         let heard = hear(packet.data())?;
         let told = match heard.message {
@@ -273,6 +273,10 @@ impl Element for IP6NDSolicitor {
         }
         self.questions = questions;
         self.alarm.set(&self.neighbours, context);
+    }
+
+    fn lost(&self) -> u64 {
+        self.drops + self.neighbours.drops
     }
 
     fn handlers(&self) -> &'static [Handler] {

@@ -11,11 +11,11 @@
 //!
 //! ## Description
 //! The last step of a router whose Linux owns neighbours and errors. Expects IP packets with the
-//! destination annotation set to the next hop and the IP header annotation set. A packet whose
-//! next hop is known, whose time to live is more than 1 and which fits MTU gets one less time to
-//! live and an Ethernet header from ETH to that neighbour. Every other packet leaves as it came,
-//! so that `Unstrip(14)` and `ToHost` give Linux the frame that was received: it asks for the
-//! neighbour, forwards meanwhile, fragments, or tells the sender what is wrong.
+//! destination annotation set to the next hop and the IP header annotation set. A packet whose next
+//! hop is known, whose time to live is more than 1 and which fits MTU gets one less time to live
+//! and an Ethernet header from ETH to that neighbour. Every other packet leaves as it came, so that
+//! `Unstrip(14)` and `ToHost` give Linux the received frame: it asks for the neighbour, forwards
+//! meanwhile, fragments, or sends an error.
 //!
 //! Linux's policy for the interface may change ETH and MTU, and may have all packets leave by output
 //! 3, or those that came in by a certain interface. With an MTU of its own, packets that may be
@@ -55,13 +55,13 @@ use crate::made::encapsulate;
 use crate::neighbour::{Address, pair};
 use crate::reasons::{Reason, Reasons};
 
-/// What differs between the families.
+/// The differences between the families.
 pub(crate) trait Family: Address + Default {
     const ETHER_TYPE: [u8; 2];
     /// The output for packets that the policy has Linux forward.
     const POLICY_OUTPUT: u16;
     fn target(packet: &Packet) -> Self;
-    /// What is to be done with a packet that is `mtu` bytes at most, if it fits.
+    /// The verdict for a packet of at most `mtu` bytes, if it fits.
     fn check(packet: &Packet, mtu: usize) -> Verdict;
     fn count_down(packet: &mut Packet);
     fn parse(text: &str) -> Option<Self>;
@@ -69,7 +69,7 @@ pub(crate) trait Family: Address + Default {
     fn pair(text: &str) -> Option<(Self, [u8; 6])>;
 }
 
-/// What is to be done with a packet whose neighbour is known.
+/// The verdict for a packet whose neighbour is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Good,
@@ -167,7 +167,7 @@ struct Slot<A> {
 }
 
 /// Headers by neighbour: open addressing, at most half full. Linux bounds its neighbours, and so
-/// what can be in here.
+/// the entries in here.
 struct Table<A> {
     slots: Vec<Slot<A>>,
     count: usize,
@@ -246,7 +246,7 @@ impl<A: Family> Table<A> {
     }
 }
 
-/// What Linux says of the interface, as it was written last.
+/// Linux's last written policy of the interface.
 #[derive(Clone, Default)]
 struct Policy {
     text: String,
@@ -256,10 +256,10 @@ struct Policy {
     same: Option<(u16, Reason)>,
 }
 
-/// What both classes do.
+/// The common code of both classes.
 pub(crate) struct Forward<A> {
     table: Table<A>,
-    /// As configured: what `IPFragmenter` behind output 2 knows.
+    /// As configured: the MTU of `IPFragmenter` behind output 2.
     mac: MacAddr,
     mtu: usize,
     policy: Policy,
@@ -310,7 +310,7 @@ impl<A: Family> Forward<A> {
         }
         let (table, mtu, passed) = (&mut self.table, self.policy.mtu, &mut self.passed);
         let (same, reasons) = (self.policy.same, &mut self.reasons);
-        // What is behind output 2 cuts to the configured length only.
+        // Elements behind output 2 cut to the configured length only.
         let long = match context.outputs() > 2 {
             true if mtu == self.mtu => 2,
             true => linux,
@@ -404,7 +404,7 @@ impl<A: Family> Forward<A> {
         Some(policy)
     }
 
-    /// Takes over what another knows.
+    /// Takes over another one's state.
     pub(crate) fn take_state(&mut self, old: &mut Forward<A>) {
         if old.mac == self.mac {
             std::mem::swap(&mut self.table, &mut old.table);

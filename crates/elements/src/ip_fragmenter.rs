@@ -8,9 +8,9 @@
 //! and must not be fragmented.
 //!
 //! ## Description
-//! Expects IP packets with their header annotations set. Sends those of up to MTU bytes on
-//! as they are, and cuts longer ones into fragments, sent in order, with all annotations.
-//! Later fragments carry only the options that RFC 791 says are to be copied.
+//! Expects IP packets with their header annotations set. Sends those of up to MTU bytes on as they
+//! are, and cuts longer ones into fragments, sent in order, with all annotations. Later fragments
+//! carry only the options that RFC 791 has copied.
 //!
 //! Packets that must not be fragmented (DF, or an MTU that leaves no room for 8 bytes of
 //! payload) leave by output 1, for an `ICMPError` of type unreachable and code needfrag.
@@ -127,7 +127,7 @@ impl IPFragmenter {
         }
         let old = header.flags_fragment.get() & !ipv4::DONT_FRAGMENT;
         let (more, start) = (old & ipv4::MORE_FRAGMENTS, old & ipv4::FRAGMENT_OFFSET);
-        // Put together it would be longer than any packet, and its offsets would begin anew.
+        // Put together it would be longer than any packet, and its offsets would wrap.
         if usize::from(start) * 8 + payload_len > usize::from(u16::MAX) - header_len {
             return Err(Refusal::Cannot);
         }
@@ -313,7 +313,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is put together again is what was cut.
+        /// A reassembled packet equals the original.
         #[test]
         fn fragments_make_the_packet(
             length in 0usize..1700, mtu in 28usize..1500, offset in 0u16..100, more in any::<bool>(),

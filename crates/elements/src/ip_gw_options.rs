@@ -53,8 +53,8 @@ impl Class for IPGWOptions {
     const INFO: ClassInfo = ClassInfo::new("IPGWOptions", "1/1-2").processing("a/ah");
 }
 
-/// Flags of a time stamp (RFC 791 section 3.1): times alone, with the addresses of those who
-/// wrote them, or with addresses that the sender chose.
+/// Flags of a time stamp (RFC 791 section 3.1): times alone, times with the addresses of the
+/// routers that wrote them, or with addresses that the sender chose.
 const TIMES: u8 = 0;
 const TIMES_AND_ADDRESSES: u8 = 1;
 const TIMES_OF_ADDRESSES: u8 = 3;
@@ -65,7 +65,7 @@ impl IPGWOptions {
         IPGWOptions { address: address.octets(), ..IPGWOptions::default() }
     }
 
-    /// What a time stamp option says now.
+    /// The present contents of a time stamp option.
     pub(crate) fn milliseconds(context: &Context<'_>) -> u32 {
         const DAY_MS: u64 = 86_400_000;
         (context.wall_ns() / 1_000_000 % DAY_MS) as u32

@@ -7,11 +7,11 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! What a router does first with a packet that comes in an Ethernet frame: `Paint(COLOR) ->
-//! Strip(14) -> CheckIPHeader(...) -> GetIPAddress(16)`. Packets that fail the check are dropped.
+//! The first steps of a router with a packet in an Ethernet frame: `Paint(COLOR) -> Strip(14) ->
+//! CheckIPHeader(...) -> GetIPAddress(16)`. Packets that fail the check are dropped.
 //!
 //! ## Arguments
-//! - COLOR: what to paint packets with.
+//! - COLOR: the paint of packets.
 //! - BADSRC, INTERFACES (keyword), GOODDST (keyword): as of `CheckIPHeader`.
 //!
 //! ## Handlers
@@ -46,7 +46,7 @@ impl Element for IPInputCombo {
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         for packet in batch.iter_mut() {
             packet.set_paint(self.colour);
-            // What is left of a shorter packet fails the check.
+            // The rest of a shorter packet fails the check.
             let _ = packet.pull(HEADER_BYTES.min(packet.len()));
         }
         self.check.process(batch, context);

@@ -7,10 +7,10 @@
 //! One push input, five push outputs.
 //!
 //! ## Description
-//! What a router does last with a packet: `DropBroadcasts -> PaintTee(COLOR) ->
-//! IPGWOptions(IPADDR) -> FixIPSrc(IPADDR) -> DecIPTTL -> CheckLength(MTU)`. Packets that pass
-//! leave by output 0; copies of those of this colour by output 1; those with bad options by output
-//! 2; those whose time to live is over by output 3; longer ones, for an `IPFragmenter`, by output 4.
+//! The last steps of a router with a packet: `DropBroadcasts -> PaintTee(COLOR) ->
+//! IPGWOptions(IPADDR) -> FixIPSrc(IPADDR) -> DecIPTTL -> CheckLength(MTU)`. Packets that pass leave
+//! by output 0; copies of those of this colour by output 1; those with bad options by output 2;
+//! those whose time to live is over by output 3; longer ones, for an `IPFragmenter`, by output 4.
 //!
 //! ## Arguments
 //! - COLOR: of packets that would go back where they came from.

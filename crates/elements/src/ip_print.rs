@@ -13,7 +13,7 @@
 //!
 //! ## Arguments
 //! - LABEL: text in front.
-//! - CONTENTS, PAYLOAD (keywords): print the bytes of the packet, or of what follows the
+//! - CONTENTS, PAYLOAD (keywords): print the bytes of the packet, or of the payload behind the
 //!   headers of IP, TCP and UDP, as `HEX` or `ASCII`; default `NONE`.
 //! - MAXLENGTH (keyword): most bytes to print, default 1500; negative means all.
 //! - ID, TTL, TOS, LENGTH, AGGREGATE, PAINT (keywords): print those too; default false.
@@ -67,7 +67,7 @@ fn be16(bytes: &[u8], at: usize) -> Option<u16> {
     bytes.get(at..)?.first_chunk().map(|field| u16::from_be_bytes(*field))
 }
 
-/// Addresses, protocol and what the transport header says; `length` is that of the packet.
+/// Addresses, protocol and the fields of the transport header; `length` is that of the packet.
 fn describe(header: &Ipv4Header, transport: &[u8], length: usize, swap: bool, out: &mut String) {
     let (from, to) = (header.source_addr(), header.destination_addr());
     let first = header.fragment_offset() == 0;
@@ -123,7 +123,7 @@ fn tcp(header: &Ipv4Header, transport: &[u8], length: usize, out: &mut String) -
     Some(())
 }
 
-/// What follows the header of TCP or UDP; of other protocols, all of it.
+/// The bytes behind the header of TCP or UDP; of other protocols, all of them.
 fn payload<'a>(header: &Ipv4Header, transport: &'a [u8]) -> Option<&'a [u8]> {
     let length = match header.protocol {
         IpProtocol::TCP => usize::from(transport.get(12)? >> 4) * 4,
@@ -133,7 +133,7 @@ fn payload<'a>(header: &Ipv4Header, transport: &'a [u8]) -> Option<&'a [u8]> {
     transport.get(length..)
 }
 
-/// What an ICMP message says.
+/// The text of an ICMP message.
 fn icmp(message: &[u8], swap: bool) -> String {
     let [kind, code, ..] = message else { return "truncated-icmp".to_owned() };
     let (kind, code) = (*kind, *code);

@@ -15,7 +15,7 @@
 //! ## Arguments
 //! - TYPE: `PACKETS` or `BYTES`.
 //! - RATIO: part of the packets that is measured, 0 to 1.
-//! - THRESH: rate, in a second, from which on addresses are told apart further.
+//! - THRESH: rate, in a second, from which on addresses are counted separately.
 //! - MEMORY: kilobytes that may be used, at least 100; default 0, for no bound but 64 megabytes.
 //! - ANNO: whether packets get annotations; default true.
 //!
@@ -53,7 +53,7 @@ const LEVELS: usize = 4;
 const MOST_KILOBYTES: usize = 64 << 10;
 const LEAST_KILOBYTES: usize = 100;
 
-/// An average of what came in periods, for each input.
+/// An average over periods, for each input.
 #[derive(Clone, Copy, Debug, Default)]
 struct Average {
     /// By input: a second.
@@ -82,12 +82,12 @@ impl Average {
     }
 }
 
-/// What is known of one value of an address's byte.
+/// The counts of one value of an address's byte.
 #[derive(Default)]
 struct Counter {
     average: Average,
     next: Option<Box<Level>>,
-    /// Until when nothing is told apart below.
+    /// The time until which addresses below are not separated.
     closed_until: u64,
 }
 

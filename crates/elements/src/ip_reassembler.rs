@@ -17,8 +17,8 @@
 //! - fits into no buffer.
 //!
 //! ## Arguments
-//! - HIMEM (keyword): bytes of fragments that are kept, default 262144. Each time that there are
-//!   more, the oldest packets go until a quarter of that is free.
+//! - HIMEM (keyword): bytes of fragments that are kept, default 262144. Whenever it is exceeded,
+//!   the oldest packets go until a quarter of that is free.
 //! - PACKETS (keyword): fragments that are kept. The default, and the most, is an eighth of the
 //!   router's packet pool, for all elements together that keep fragments.
 //! - MAX_MTU_ANNO (keyword): two bytes of the annotation area, by name or offset, which get the

@@ -1,4 +1,5 @@
-//! What all IPv4 look-up elements do: routes, their handlers, and the look-up of a batch.
+//! The common code of all IPv4 look-up elements: routes, their handlers, and the look-up of a
+//! batch.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -53,8 +54,8 @@ pub(crate) struct IpRoutes {
     came: u64,
 }
 
-/// What a batch looks up and finds. Kept, as filling it with zeros for each batch would cost
-/// half a nanosecond a packet.
+/// The keys and results of a batch. Kept, as filling it with zeros for each batch would cost half a
+/// nanosecond a packet.
 struct Addresses {
     addresses: Vec<u32>,
     numbers: Vec<u16>,
@@ -73,7 +74,7 @@ fn route(text: &str, names: &Names) -> Option<Route> {
     Some(Route { prefix: Ipv4Prefix::parse(prefix, names)?, way: Way::parse(way, names)? })
 }
 
-/// Reads the prefix that stands first; what follows may be a way, and is not looked at.
+/// Reads the prefix at the beginning; the rest may be a route, and is not read.
 fn prefix(text: &str) -> Option<Ipv4Prefix> {
     Ipv4Prefix::parse(text.split_whitespace().next()?, &Names::default())
 }
@@ -83,7 +84,7 @@ fn key(prefix: Ipv4Prefix) -> Option<europa_packet::Ipv4Prefix> {
     europa_packet::Ipv4Prefix::new(prefix.network().into(), prefix.length).ok()
 }
 
-/// What can be done to a table.
+/// Changes of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
     Add,
@@ -236,7 +237,7 @@ impl IpRoutes {
         }
     }
 
-    /// One change; returns what undoes it.
+    /// One change; returns its inverse.
     fn change(
         &mut self,
         command: Command,
@@ -343,7 +344,7 @@ pub(crate) fn bad_line(line: &str) -> HandlerError {
     HandlerError::value("load", line, "set or remove")
 }
 
-/// Carries out each line of a text that can be carried out; says what could not.
+/// Carries out each possible line of a text; returns the errors of the others.
 pub(crate) fn load(
     text: &str,
     mut change: impl FnMut(&str) -> Result<(), HandlerError>,

@@ -7,9 +7,9 @@
 //! At most one input, push or pull, and at most one push output. Packets do not flow through.
 //!
 //! ## Description
-//! Exchanges whole Ethernet frames with another program by memory that both share: a memif, as
-//! DPDK and VPP have it. Packets that come in go to the other program, its *peer*; what that
-//! sends leaves by the output, with the place of the Ethernet header.
+//! Exchanges whole Ethernet frames with another program by memory that both share: a memif, as DPDK
+//! and VPP have it. Packets that come in go to the other program, its *peer*; the peer's packets
+//! leave by the output, with the place of the Ethernet header.
 //!
 //! A server listens at SOCKET, a path, or with `@` before it a name in the abstract namespace,
 //! and one client of its ID and SECRET may be connected at a time. A client connects there, and
@@ -20,8 +20,8 @@
 //! Servers of a router may share a SOCKET, each with an ID of its own: it is opened once, so that
 //! one grant does for all.
 //!
-//! What is pushed into a ring that is full, or while there is no peer, is dropped; what is
-//! pulled waits in the queue before it.
+//! A packet pushed into a full ring, or without a peer, is dropped; a pulled one waits in the queue
+//! before it.
 //!
 //! In a router of a node it needs the grant `listen: memif SOCKET` for a server, `connect: memif
 //! SOCKET` for a client. The socket lies in the node's namespace, and root's programs alone can
@@ -66,14 +66,14 @@ use connection::{Connection, FULL};
 
 /// How long pulled packets wait for a full ring, at least.
 const FULL_NS: u64 = 100_000;
-/// What buffers of a client may have, in bytes: so much memory may a router's process make.
+/// The most bytes of a client's buffers: a router's process may make so much memory.
 const MOST_BUFFER_BYTES: u64 = 128 << 20;
 
 /// Frames by shared memory.
 #[derive(Default)]
 pub(crate) struct Memif {
     connection: Connection,
-    /// What was pulled and not yet taken by the ring.
+    /// Pulled packets that the ring has not taken yet.
     waiting: Batch,
     pulls: bool,
     drops: u64,
@@ -84,7 +84,7 @@ impl Class for Memif {
 }
 
 impl Memif {
-    /// Takes what the peer has sent, as far as there are buffers.
+    /// Takes the peer's frames, as far as there are buffers.
     fn receive(&mut self, context: &mut Context<'_>) -> bool {
         let Some(link) = &mut self.connection.link else { return false };
         let most = context.burst().min(context.arena().free());
@@ -118,7 +118,7 @@ impl Memif {
         }
     }
 
-    /// Sends what is pulled, and keeps what the ring does not take.
+    /// Sends pulled packets, and keeps those that the ring does not take.
     fn send_pulled(&mut self, context: &mut Context<'_>) -> bool {
         if self.connection.link.is_none() {
             return false;

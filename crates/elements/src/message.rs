@@ -10,7 +10,7 @@
 //! Says something when the router starts.
 //!
 //! ## Arguments
-//! - TEXT: what to say.
+//! - TEXT: the message.
 //! - TYPE: `MESSAGE`, the default, `WARNING`, or `ERROR`, with which the router does
 //!   not start.
 //!

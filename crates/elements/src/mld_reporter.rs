@@ -8,8 +8,8 @@
 //!
 //! ## Description
 //! Tells switches which groups its addresses listen to: the solicited-node group of each (RFC 4861
-//! section 7.2.1). A switch that looks at these reports has Neighbor Solicitations arrive only
-//! where somebody has told so.
+//! section 7.2.1). A switch that reads these reports forwards Neighbor Solicitations only to ports
+//! that reported the group.
 //!
 //! Expects IPv6 packets with their header annotations set. Answers valid queries (RFC 3810 section
 //! 6.2: hop limit 1, router alert, from a link-local address) for all groups or one of its own,
@@ -188,7 +188,7 @@ impl MLDReporter {
         // Listeners must not answer all at once.
         let delay_ns = RandomState::new().hash_one(0u8) % (most_ns + 1);
         let due_ns = context.now_ns().saturating_add(delay_ns);
-        // Who is to answer already does so then, and for both.
+        // The element that answers solicitations also sends these reports, for both.
         let due_ns = self.due.map_or(due_ns, |(due, _)| due.min(due_ns));
         self.due = Some((due_ns, asked.old));
         context.schedule(ANSWER, due_ns);

@@ -19,19 +19,19 @@ use crate::made::{make, write};
 /// Only neighbours can send it: every router takes one off.
 pub(crate) const HOP_LIMIT: u8 = 255;
 
-/// What a message says.
+/// The contents of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Message {
-    /// Who has the target?
+    /// Asks for the Ethernet address of the target.
     Solicitation {
-        /// Ethernet address of the sender, if it says so.
+        /// Ethernet address of the sender, if the message has it.
         source_mac: Option<MacAddr>,
     },
     /// Here is the target.
     Advertisement {
         solicited: bool,
         overrides: bool,
-        /// Ethernet address of the target, if it says so.
+        /// Ethernet address of the target, if the message has it.
         target_mac: Option<MacAddr>,
     },
 }
@@ -63,7 +63,7 @@ pub(crate) fn hear(frame: &[u8]) -> Option<Heard> {
         || header.hop_limit != HOP_LIMIT
         || fixed.icmp.code != 0
         || target.is_multicast()
-        // Nobody's source (RFC 4291 section 2.7).
+        // The unspecified source (RFC 4291 section 2.7).
         || source.is_multicast()
         || !sum.is_valid()
     {
@@ -79,7 +79,7 @@ pub(crate) fn hear(frame: &[u8]) -> Option<Heard> {
     }
     let message = match fixed.icmp.kind {
         Icmp6Type::NEIGHBOR_SOLICITATION => {
-            // Somebody who has no address yet asks everybody whether it is free.
+            // A node without an address asks all nodes whether the address is free.
             let checks = source.is_unspecified();
             if checks && (destination != solicited_node(target) || source_mac.is_some()) {
                 return None;
@@ -100,7 +100,7 @@ pub(crate) fn hear(frame: &[u8]) -> Option<Heard> {
     Some(Heard { message, source, target, from: ethernet.source })
 }
 
-/// Where a message goes, and from whom.
+/// Destination and source of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
     pub(crate) from_mac: MacAddr,

@@ -1,9 +1,9 @@
-//! Ethernet addresses of neighbours: what ARP and Neighbor Discovery have in common.
+//! Ethernet addresses of neighbours: the common part of ARP and Neighbor Discovery.
 //!
-//! The states are those of RFC 4861 section 7.3.2. All memory is bounded: entries, and the places
-//! of packets that wait for an answer. It is taken as they come, never for a packet to a
-//! neighbour that is known. Only packets that the router wants to send make entries, so nobody can fill the table by
-//! telling addresses; who lets the router send to ever new addresses gets half of it at most.
+//! The states are those of RFC 4861 section 7.3.2. All memory is bounded: entries, and the places of packets that
+//! wait for an answer. It is taken as they come, never for a packet to a neighbour that is known. Only packets that
+//! the router sends make entries, so announcements cannot fill the table. A host that makes the router send to ever
+//! new addresses gets at most half of it.
 
 mod demand;
 mod entries;
@@ -80,10 +80,10 @@ struct Entry<A> {
     address: A,
     /// Until then packets may go without a second thought.
     usable_until_ns: u64,
-    /// What is put before packets to it.
+    /// The header before packets to it.
     header: [u8; 14],
     state: State,
-    /// Never forgotten nor changed by what others tell.
+    /// Static: it neither expires nor changes by messages.
     fixed: bool,
     /// Questions asked.
     tries: u8,
@@ -100,21 +100,21 @@ struct Entry<A> {
     rank: i64,
 }
 
-/// What becomes of a packet.
+/// The verdict for a packet.
 pub(crate) enum Offer {
     /// Put this before it and send it.
     Send(Packet, [u8; 14]),
     /// The same, and ask the neighbour itself.
     SendAndProbe(Packet, [u8; 14]),
-    /// It waits, and somebody else asked already.
+    /// It waits, and a request is already under way.
     Waits,
-    /// It waits; ask everybody.
+    /// It waits; ask all neighbours.
     WaitsAndAsk,
     /// There is no room; it is dropped.
     Refused,
 }
 
-/// What somebody says about an address.
+/// A neighbour's claim about an address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told<A> {
     pub(crate) address: A,
@@ -140,8 +140,8 @@ pub(crate) struct Neighbours<A> {
     hand: usize,
     places: Vec<Place>,
     free_place: u32,
-    /// Packets that may wait, in all tables of a graph together: whoever sends to addresses where
-    /// nobody is would otherwise use the pool up.
+    /// Packets that may wait, in all tables of a graph together: a host that sends to unused
+    /// addresses would otherwise use up the pool.
     share: Share,
     /// Entries in use, and those of them that are incomplete or active.
     count: usize,
@@ -164,7 +164,7 @@ impl<A: Address> Neighbours<A> {
         let [g, h] = ether_type;
         Neighbours {
             source: [a, b, c, d, e, f, g, h],
-            // Odd, so that no bit is lost; secret, so that nobody can choose collisions.
+            // Odd, so that no bit is lost; secret, so that no host can choose collisions.
             secret: RandomState::new().hash_one(0u8) | 1,
             shift: 64 - FEWEST_HEADS.trailing_zeros(),
             heads: vec![NONE; FEWEST_HEADS],
@@ -266,14 +266,14 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// Begins to ask for an address that is not in the table, without a packet. Returns whether
-    /// everybody is to be asked now.
+    /// Begins to ask for an address that is not in the table, without a packet. Returns whether to
+    /// ask all neighbours now.
     pub(crate) fn begin(&mut self, address: A, now_ns: u64) -> bool {
         self.find(address).is_none() && self.create(address, now_ns).is_some()
     }
 
-    /// Takes in what somebody says about an address. Unless it is already in the table, it is
-    /// not added. Packets that waited are handed out with their header, in order.
+    /// Takes in a neighbour's claim about an address. Unless it is already in the table, it is not
+    /// added. Packets that waited are handed out with their header, in order.
     pub(crate) fn learn(
         &mut self,
         told: Told<A>,
@@ -312,7 +312,7 @@ impl<A: Address> Neighbours<A> {
         true
     }
 
-    /// Adds an entry by hand; fixed ones stay until removed. Returns false if there is no room.
+    /// Adds a static entry, which stays until removed. Returns false if there is no room.
     pub(crate) fn insert(
         &mut self,
         address: A,
@@ -352,7 +352,7 @@ impl<A: Address> Neighbours<A> {
         self.forget_where(|_| true);
     }
 
-    /// Removes what was learned, and not what was told.
+    /// Removes learned entries, but not static ones.
     pub(crate) fn forget_learned(&mut self) {
         self.forget_where(|entry| !entry.fixed);
     }
@@ -366,8 +366,8 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// Asks again, or gives up: `ask` gets the address and, if that neighbour itself is to be
-    /// asked, its Ethernet address; `failed` the packets that waited in vain.
+    /// Asks again, or gives up: `ask` gets the address and, for a question to that neighbour alone,
+    /// its Ethernet address; `failed` gets the packets that waited without an answer.
     pub(crate) fn tick(
         &mut self,
         now_ns: u64,
@@ -428,7 +428,7 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// Takes over what another table knows, and the packets that wait there.
+    /// Takes over another table's entries, and the packets that wait there.
     pub(crate) fn take_state(&mut self, old: &mut Neighbours<A>) {
         self.drops = old.drops;
         if self.limits.on_demand && old.limits.on_demand {

@@ -29,7 +29,7 @@ use crate::radix_ip_lookup::RadixIPLookup;
 use crate::static_ip_lookup::StaticIPLookup;
 use crate::strip::Strip;
 
-/// What a stage works with: an element, or what several classes have in common.
+/// The subject of a stage: an element, or the common part of several classes.
 trait Stage: Sized {
     /// Of this element, if it is of a class that fits.
     fn of(element: &mut dyn Element) -> Option<&mut Self>;
@@ -79,7 +79,7 @@ impl Stage for IpRoutes {
     }
 }
 
-/// The member of a stage as what the stage works with.
+/// The member of a stage in the stage's form.
 fn member<T: Stage>(slot: &mut Option<Box<dyn Element>>) -> Option<&mut T> {
     slot.as_deref_mut().and_then(T::of)
 }
@@ -102,8 +102,8 @@ macro_rules! stages {
             limit: usize,
             fused: &mut Fused<'_, '_>,
         ) -> Option<Stop> {
-            /// With EXACT, for members of exactly these stages, a bit each, so that nobody has
-            /// to ask for each packet which there are; with 0 for any.
+            /// With EXACT, for members of exactly these stages, a bit each, so that the pass need
+            /// not test them for each packet; with 0 for any.
             fn run<const EXACT: u32, const LIMITED: bool>(
                 members: &mut Members,
                 batch: &mut Batch,
@@ -116,8 +116,8 @@ macro_rules! stages {
                     true => member::<$class>($name),
                     false => None,
                 };)*
-                // Cannot be: members never change their class. For the compiler, which sees from
-                // it that there is a member.
+                // Cannot be: members never change their class. An assertion for the compiler: there
+                // is a member.
                 $(if EXACT >> $number & 1 == 1 && $name.is_none() {
                     return Some((0, Verdict::ALONE.code(0)));
                 })*

@@ -11,8 +11,8 @@
 //! in the compounds inside it.
 //!
 //! ## Arguments
-//! - NAME PORT: the port's number, for one protocol, `tcp` or `udp`, or for both, and further
-//!   names of it. What follows a `#` is a comment.
+//! - NAME PORT: the port's number, for one protocol, `tcp` or `udp`, or for both, and further names
+//!   of it. Text behind a `#` is a comment.
 //!
 //! ## Handlers
 //! None.

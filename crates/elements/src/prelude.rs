@@ -1,4 +1,4 @@
-//! What nearly every element uses.
+//! Imports that nearly every element uses.
 
 pub(crate) use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,

@@ -38,11 +38,12 @@ use europa_engine::{
 pub(crate) struct Queue {
     packets: VecDeque<Packet>,
     capacity: usize,
-    /// What it may keep of the pool.
+    /// Its bound in the pool.
     share: Share,
     highwater: usize,
     drops: u64,
-    /// Packets came, and nobody has pulled in vain since: Click's queues tell of packets that long.
+    /// Packets came, and no pull has found the queue empty since: Click's queues signal packets
+    /// that long.
     awake: bool,
     /// But for those that tell of none as soon as the last packet has gone.
     quick: bool,
@@ -70,7 +71,7 @@ impl Class for Queue {
 const MAX_CAPACITY: usize = 1 << 20;
 
 impl Queue {
-    /// One that tells of no packets as soon as there are none.
+    /// Its signal is off as soon as there are no packets.
     pub(crate) fn quick() -> Queue {
         Queue { quick: true, ..Queue::default() }
     }
@@ -126,13 +127,13 @@ impl Queue {
         packet
     }
 
-    /// A packet that there is no room for.
+    /// A packet without room.
     pub(crate) fn overflow(&mut self, packet: Packet, context: &mut Context<'_>) {
         self.say(1, context);
         context.push(1, packet);
     }
 
-    /// Counts packets that there is no room for, and tells of the first.
+    /// Counts packets without room, and reports the first.
     fn say(&mut self, count: usize, context: &mut Context<'_>) {
         if count > 0 && self.drops == 0 && self.capacity > 0 {
             context.log_with(|name| format!("{name}: overflow"));

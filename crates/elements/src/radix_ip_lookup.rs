@@ -12,7 +12,7 @@
 //! annotation becomes the gateway's address. Packets without a route are dropped.
 //!
 //! All look-ups are one kind of table, DIR-24-8: one or two loads a packet, overlapped over the
-//! batch, whatever the number of routes.
+//! batch, for any number of routes.
 //!
 //! A route may have several next hops, `GATEWAY OUTPUT *WEIGHT` with bars between them. Each flow
 //! (addresses, protocol, ports) goes one of these ways, flows in proportion to the weights.

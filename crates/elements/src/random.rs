@@ -1,6 +1,6 @@
 //! Pseudo-random numbers: the same on every run, as simulations want, until `RandomSeed` says
 //! otherwise. All elements of a process share them, and they are those of the C library's
-//! `random()`, so that a seed means here what it means to Click.
+//! `random()`, so that a seed gives the same numbers as in Click.
 
 use std::cell::RefCell;
 
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_gives_the_same_numbers() {
-        // What srandom(1) and random() give with the C library of GNU.
+        // The results of srandom(1) and random() of the GNU C library.
         seed(1);
         let numbers: Vec<u32> = (0..4).map(|_| Random.next() >> 1).collect();
         assert_eq!(numbers, [1804289383, 846930886, 1681692777, 1714636915]);

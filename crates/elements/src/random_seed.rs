@@ -11,7 +11,7 @@
 //! every run; with a SEED they are others, and those that Click has for that seed.
 //!
 //! ## Arguments
-//! - SEED: a number; without it, one that nobody can guess.
+//! - SEED: a number; without it, an unpredictable one.
 //!
 //! ## Handlers
 //! - `seed` (read, write): SEED; writing begins the sequence again.

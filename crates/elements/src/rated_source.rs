@@ -7,8 +7,8 @@
 //! One push output.
 //!
 //! ## Description
-//! Makes RATE packets a second, and gives each the time. If it comes late, it sends what is due at once, but at most a
-//! batch, or what a hundredth of a second brings, if that is more.
+//! Makes RATE packets a second, and gives each the time. If it comes late, it sends the due packets at once, but at
+//! most a batch, or the packets of a hundredth of a second, if that is more.
 //!
 //! ## Arguments
 //! - DATA: contents of each packet; default 69 bytes of text.
@@ -123,7 +123,7 @@ impl Element for RatedSource {
         }
         let mut batch = context.take_batch();
         self.count += self.data.fill(&mut batch, due, context.arena()) as u64;
-        // Elements that delay packets go by it.
+        // Elements that delay packets use it.
         let wall_ns = context.wall_ns();
         batch.iter_mut().for_each(|packet| packet.set_timestamp_ns(wall_ns));
         context.push_batch(0, &mut batch);

@@ -51,6 +51,8 @@ pub fn registry() -> Registry {
     registry.add::<crate::ip_print::IPPrint>();
     registry.add::<crate::idle::Idle>();
     registry.add::<crate::infinite_source::InfiniteSource>();
+    registry.add::<crate::mpls::LabelEther>();
+    registry.add::<crate::mpls::LabelSwitch>();
     registry.add::<crate::lookup_ip6_route::LookupIP6Route>();
     registry.add::<crate::mark_ip_header::MarkIPHeader>();
     registry.add::<crate::memif::Memif>();
@@ -318,6 +320,7 @@ pub fn registry() -> Registry {
     registry.add_pass(&crate::passes::Egress);
     // That each is there is tested.
     crate::inline::mark(&mut registry);
+    crate::ends::mark(&mut registry);
     // Other names that Click has for the same.
     registry.alias::<crate::encap::ether_vlan_encap::EtherVLANEncap>("EtherVlanEncap");
     registry.alias::<crate::encap::set_vlan_anno::SetVLANAnno>("SetVlanAnno");

@@ -11,8 +11,7 @@
 //! others. Inside a compound element shares multiply with that of the compound.
 //!
 //! ## Arguments
-//! - ELEMENT SHARE: a share of 1 is what elements have that are not named; 0.5 is half as many
-//!   turns, 2 twice as many.
+//! - ELEMENT SHARE: unnamed elements have a share of 1; 0.5 is half as many turns, 2 twice as many.
 //!
 //! ## Handlers
 //! None.

@@ -10,12 +10,11 @@
 //! A small language that reads and writes handlers, waits, and decides. Each argument is an
 //! instruction; they are carried out one after the other.
 //!
-//! In the text of instructions, `$x` and `${x}` stand for a variable, `$(handler arguments)`
-//! for what a read handler answers. A handler without an element is the script's own, like
-//! `$(add 1 2)`, or the router's. `$args`, `$1`, `$2` ... are what `run` was given, `$#` their
-//! number, `$0` the handler that was called, `$write` whether it was written, `$input` the
-//! input that a packet came to, `$?` 0 if the last `write` succeeded, and `$$` the number of
-//! the process.
+//! In the text of instructions, `$x` and `${x}` stand for a variable, `$(handler arguments)` for
+//! the value of a read handler. A handler without an element is the script's own, like `$(add 1
+//! 2)`, or the router's. `$args`, `$1`, `$2` ... are the arguments of `run`, `$#` their number,
+//! `$0` the handler that was called, `$write` whether it was written, `$input` the input that a
+//! packet came to, `$?` 0 if the last `write` succeeded, and `$$` the number of the process.
 //!
 //! A variable that an instruction sets is empty before.
 //!
@@ -92,7 +91,7 @@ enum Kind {
     Signal(Vec<i32>),
 }
 
-/// Who steps a script.
+/// The trigger of a script's steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Handler,
@@ -113,7 +112,7 @@ pub(crate) struct Scripted<const DRIVER: bool> {
     steps: u64,
     /// While the script runs: steps that were asked for meanwhile.
     running: Option<u64>,
-    /// What `run` was called with, and as which handler.
+    /// The argument of `run`, and the handler's name.
     called: Call,
     status: i32,
     returned: String,

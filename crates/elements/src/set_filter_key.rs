@@ -9,10 +9,10 @@
 //! ## Description
 //! Gives each packet a filter key, made of PARTs in this order and zeros, 40 bytes in all. When a
 //! `ToDevice` sends the packet, the switch searches the slice's rules that have a `key`
-//! (docs/filters.md) for it, and does what the rule says; packets of other slices and their rules
-//! have nothing to do with it. What the rule answers goes with the packet over a link, or back to
-//! this router: `FilterResult` reads it. A part that the packet does not have is zero. Under
-//! `europa click` nobody looks keys up.
+//! (docs/filters.md) for it, and carries out the rule; packets and rules of other slices are not
+//! affected. The rule's result goes with the packet over a link, or back to this router:
+//! `FilterResult` reads it. A part that the packet does not have is zero. Under `europa click`
+//! there is no switch, so keys have no effect.
 //!
 //! ## Arguments
 //! - PART: `OFFSET/LENGTH`, bytes of the packet; `network OFFSET/LENGTH`, bytes from its network
@@ -76,7 +76,7 @@ impl Part {
         .filter(|(_, length)| (1..=KEY_BYTES).contains(length))
     }
 
-    /// Writes what the packet has of it.
+    /// Writes the key from the packet's bytes.
     #[inline(always)]
     fn write(&self, packet: &Packet, to: &mut [u8]) {
         let copy = |to: &mut [u8], from: Option<&[u8]>, at: usize| {

@@ -10,18 +10,18 @@
 //! At most one input, push or pull, and at most one push output. Packets do not flow through.
 //!
 //! ## Description
-//! Sends the contents of packets by a socket, and makes packets of what it receives.
+//! Sends the contents of packets by a socket, and makes packets of the received data.
 //!
 //! A server binds the address and port, or the file. It talks to one TCP or Unix peer at a time,
-//! and answers whoever sent the last datagram. A client connects when the router starts, and
+//! and answers the sender of the last datagram. A client connects when the router starts, and
 //! receives from its peer only; a UDP client whose ADDR is 0.0.0.0 sends to each packet's
 //! destination address annotation. A server accepts the next one when a connection ends; a client
-//! does not connect again. What a socket does not take at once waits; when 1024 packets that were
-//! pushed wait, so does the whole router, until the peer takes some, or for a second: then packets
-//! are dropped. All queues of a router together keep at most five eighths of its packet pool.
+//! does not connect again. Data that a socket does not take at once waits. When 1024 pushed packets
+//! wait, so does the whole router, until the peer takes some, or for a second: then packets are
+//! dropped. All queues of a router together keep at most five eighths of its packet pool.
 //!
-//! At a hot swap the socket is opened anew: datagrams that wait go by the new one, and what waits for
-//! a stream's peer is lost with the connection.
+//! At a hot swap the socket is opened again: waiting datagrams go by the new one, and data for a
+//! stream's peer is lost with the connection.
 //!
 //! In a router of a node each socket needs a grant: `listen: tcp ADDR:PORT` for a server,
 //! `connect: tcp ADDR:PORT [from LOCAL_ADDR:LOCAL_PORT]` for a client, with `udp`, `unix` or
@@ -35,8 +35,8 @@
 //! - TIMESTAMP (keyword): give packets the time of their arrival; default true.
 //! - SNDBUF, RCVBUF (keywords): bytes of the socket's buffers; default the system's. Not in a
 //!   router of a node.
-//! - ALLOW, DENY (keywords): names of IP route tables. A server refuses who is in DENY's table and
-//!   not in ALLOW's.
+//! - ALLOW, DENY (keywords): names of IP route tables. A server refuses peers that are in DENY's
+//!   table and not in ALLOW's.
 //! - VERBOSE (keyword): tell of connections; default false.
 //! - NODELAY (keyword): send small segments of TCP at once; default true.
 //! - PROPER (keyword): accepted.
@@ -96,10 +96,10 @@ pub(crate) struct Socket {
     any: Option<u16>,
     opened: Option<Rc<OwnedFd>>,
     peer: Option<Rc<OwnedFd>>,
-    /// Whom a datagram server answers.
+    /// The peer that a datagram server answers.
     remote: Option<SockaddrStorage>,
     waiting: VecDeque<Packet>,
-    /// What it may keep of the pool.
+    /// Its bound in the pool.
     share: Share,
     blocked: bool,
     pulls: bool,
@@ -245,7 +245,7 @@ impl Socket {
         let Some(peer) = &self.peer else { return Err(Errno::EAGAIN) };
         // Without buffers it waits in the socket.
         let mut packet = context.arena().alloc().ok_or(Errno::EAGAIN)?;
-        // One that cannot have so much keeps what it has.
+        // A system with a lower limit keeps its own.
         let _ = packet.set_headroom(self.headroom);
         let room = self.snap_length.min(packet.tailroom());
         let space = packet.put(room).ok_or(Errno::EAGAIN)?;
@@ -278,7 +278,7 @@ impl Socket {
         Ok(Some(packet))
     }
 
-    /// Whether there is somebody to send to.
+    /// Whether there is a peer.
     fn reaches(&self) -> bool {
         self.peer.is_some() && (self.kind.is_stream() || self.client || self.remote.is_some())
     }
@@ -290,7 +290,7 @@ impl Socket {
         poll(&mut wait, PATIENCE_MS).is_ok_and(|count| count > 0)
     }
 
-    /// Sends what waits, as far as the socket takes it.
+    /// Sends waiting data, as far as the socket takes it.
     fn flush(&mut self, context: &mut Context<'_>) {
         let mut refused = false;
         while let Some(packet) = self.waiting.front_mut() {
@@ -302,7 +302,7 @@ impl Socket {
                     self.waiting.pop_front();
                 }
                 Err(Errno::EINTR) => {}
-                // Tells of a datagram that went before; this one has not been sent yet.
+                // Reports a datagram that went before; this one is not sent yet.
                 Err(Errno::ECONNREFUSED) if !self.kind.is_stream() && !refused => refused = true,
                 Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINPROGRESS | Errno::ENOTCONN)
                     if self.kind.is_stream() || self.client =>
@@ -317,7 +317,7 @@ impl Socket {
                     self.say(context, error.desc());
                     return self.close(context);
                 }
-                // Too long, nobody there: this one is lost, the next may do better.
+                // Too long, or without a receiver: this one is lost, the next may pass.
                 Err(_) => {
                     refused = false;
                     self.drops += 1;
@@ -331,12 +331,12 @@ impl Socket {
     }
 }
 
-/// Who a connection is from, if it has an address.
+/// The peer of a connection, if it has an address.
 fn whom(from: Option<IpAddr>) -> String {
     from.map_or_else(String::new, |from| format!(" from {from}"))
 }
 
-/// Sends a packet; of a stream, what was sent is off it when the socket is full.
+/// Sends a packet; of a stream, the sent part is off it when the socket is full.
 fn send_packet(
     peer: &OwnedFd,
     packet: &mut Packet,
@@ -411,7 +411,8 @@ impl Element for Socket {
             }
         }
         if self.kind == Kind::Tcp && !self.nodelay {
-            // What a server accepts has it too. A socket that stands in has no such option.
+            // Connections that a server accepts have it too. A socket that stands in has no such
+            // option.
             let _ = setsockopt(&*opened, sockopt::TcpNoDelay, &false);
         }
         self.opened = Some(opened.clone());
@@ -443,7 +444,7 @@ impl Element for Socket {
                         Ok(Some(packet)) => context.push(0, packet),
                         Ok(None) => return self.close(context),
                         Err(Errno::EINTR) => {}
-                        // Of a datagram that came to nobody.
+                        // Of a datagram without a receiver.
                         Err(Errno::ECONNREFUSED) if !self.kind.is_stream() => {}
                         Err(Errno::EAGAIN) => return,
                         Err(error) => {
@@ -490,7 +491,7 @@ impl Element for Socket {
     }
 
     /// Datagrams that wait go by the new socket. Of a stream, half a packet may have gone by the old
-    /// connection, which ends: what waits for it is lost.
+    /// connection, which ends: waiting data for it is lost.
     fn take_state(&mut self, old: &mut dyn Element) {
         if let Some(old) = (old as &mut dyn Any).downcast_mut::<Socket>()
             && old.resource == self.resource

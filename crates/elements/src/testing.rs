@@ -1,4 +1,4 @@
-//! A bench for trying one element: sources push into it, sinks keep what comes out.
+//! A bench for trying one element: sources push into it, sinks keep its packets.
 
 #![allow(dead_code, reason = "not every element needs every part of the bench")]
 
@@ -13,7 +13,7 @@ use europa_engine::{
 
 use crate::registry;
 
-/// Pushes what it is given.
+/// Pushes the given packets.
 #[derive(Default)]
 struct TestSource(Vec<Packet>);
 
@@ -42,7 +42,7 @@ impl Element for TestSource {
     }
 }
 
-/// Keeps what is pushed to it, by input.
+/// Keeps the packets pushed to it, by input.
 #[derive(Default)]
 struct TestSink(Vec<(usize, Packet)>);
 
@@ -56,7 +56,7 @@ impl Element for TestSink {
     }
 }
 
-/// Pulls as many as it is told to.
+/// Pulls the requested number.
 #[derive(Default)]
 struct TestPuller(usize, Vec<Packet>);
 
@@ -143,14 +143,15 @@ pub(crate) mod part {
         of::<TestSource>(router, &format!("source{number}")).0.extend(packets);
     }
 
-    /// Has the `TestPuller` named "puller" pull so many in the next round; what it has pulled so far.
+    /// Has the `TestPuller` named "puller" pull so many in the next round; returns the packets pulled
+    /// so far.
     pub(crate) fn puller(router: &mut Router, count: usize) -> Vec<Packet> {
         let puller = of::<TestPuller>(router, "puller");
         puller.0 = count;
         std::mem::take(&mut puller.1)
     }
 
-    /// What has come to the `TestSink` named "sink": input and packet.
+    /// The packets at the `TestSink` named "sink": input and packet.
     pub(crate) fn sink(router: &mut Router) -> Vec<(usize, Packet)> {
         std::mem::take(&mut of::<TestSink>(router, "sink").0)
     }
@@ -160,7 +161,7 @@ pub(crate) mod part {
 pub(crate) struct Bench {
     pub(crate) router: Router,
     pub(crate) arena: Arena,
-    /// What came out last: output and packet.
+    /// The last packets: output and packet.
     pub(crate) out: Vec<(usize, Packet)>,
     pub(crate) now_ns: u64,
 }
@@ -240,7 +241,7 @@ impl Bench {
         Bench::try_new(class, arguments, None, Some(outputs)).unwrap()
     }
 
-    /// What the element says to bad arguments.
+    /// The element's error for bad arguments.
     pub(crate) fn error(class: &str, arguments: &[&str]) -> String {
         Bench::try_new(class, arguments, None, None).err().unwrap()
     }
@@ -260,7 +261,7 @@ impl Bench {
         Bench::try_new(class, arguments, Some(inputs), Some(outputs)).unwrap()
     }
 
-    /// What the element says to bad arguments with this many inputs and two outputs.
+    /// The element's error for bad arguments with this many inputs and two outputs.
     pub(crate) fn error_of_inputs(class: &str, arguments: &[&str], inputs: usize) -> String {
         Bench::try_new(class, arguments, Some(inputs), Some(2)).err().unwrap()
     }
@@ -287,13 +288,13 @@ impl Bench {
         self.out.iter().map(|(output, packet)| (*output, packet.data().to_vec())).collect()
     }
 
-    /// Pushes packets with these contents into an input; returns what came out where.
+    /// Pushes packets with these contents into an input; returns the sent ones by output.
     pub(crate) fn push(&mut self, input: usize, contents: &[&[u8]]) -> Vec<(usize, Vec<u8>)> {
         let packets = contents.iter().map(|data| self.arena.packet(data).unwrap()).collect();
         self.push_packets(input, packets)
     }
 
-    /// Pushes packets into an input; returns what came out where.
+    /// Pushes packets into an input; returns the sent ones by output.
     pub(crate) fn push_packets(
         &mut self,
         input: usize,
@@ -311,7 +312,7 @@ impl Bench {
         packets.iter().map(|packet| packet.data().to_vec()).collect()
     }
 
-    /// Collects what the router logs from now on.
+    /// Collects the router's log from now on.
     pub(crate) fn log(&mut self) -> Rc<RefCell<Vec<String>>> {
         let lines = Rc::new(RefCell::new(Vec::new()));
         let sink = lines.clone();
@@ -319,7 +320,7 @@ impl Bench {
         lines
     }
 
-    /// Paint of what came out last.
+    /// Paint of the last packets.
     pub(crate) fn paints(&self) -> Vec<u8> {
         self.out.iter().map(|(_, packet)| packet.paint()).collect()
     }

@@ -8,10 +8,10 @@
 //!
 //! ## Description
 //! Sends packets by one of the router's interfaces. On a pull input it asks for as many as the
-//! interface takes, and keeps what it did not take for the next turn. On a push input, what the
-//! interface does not take at once is dropped; a `Queue` in front keeps it. A frame that the
+//! interface takes, and keeps the refused ones for the next turn. On a push input, packets that the
+//! interface does not take at once are dropped; a `Queue` in front keeps them. A frame that the
 //! interface refuses for good, such as one that is too long, is dropped and counted; the first one
-//! is told of.
+//! is reported.
 //!
 //! ## Arguments
 //! - DEVNAME: name of the interface.
@@ -39,7 +39,7 @@ pub(crate) struct ToDevice {
     name: String,
     interface: usize,
     burst: usize,
-    /// What was pulled and not yet taken by the interface.
+    /// Pulled packets that the interface has not taken yet.
     waiting: Batch,
     count: u64,
     drops: u64,
@@ -72,7 +72,7 @@ impl ToDevice {
         ToDevice { name, burst, ..ToDevice::default() }
     }
 
-    /// Sends packets and leaves in the batch what the interface has no room for.
+    /// Sends packets and leaves those in the batch for which the interface has no room.
     pub(crate) fn send(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let before = batch.len();
         context.devices().tx(self.interface, batch);

@@ -12,7 +12,7 @@
 //!
 //! In `europa click`, gives them to the tap device that `FromHost` has made under this name, or to
 //! Linux as if they had arrived by a device of this name. Linux takes a packet by its type, as
-//! `FromDevice` or `SetPacketType` says it, whatever its Ethernet address. This needs Linux 6.6.
+//! `FromDevice` or `SetPacketType` sets it, with any Ethernet address. This needs Linux 6.6.
 //!
 //! ## Arguments
 //! - DEVNAME: name of the interface; without it, the one that each packet came in by. Packets

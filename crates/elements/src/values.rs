@@ -252,7 +252,7 @@ impl std::fmt::Display for Port {
     }
 }
 
-/// A value, or the word `DST_ANNO` for what the packet's destination annotation says.
+/// A value, or the word `DST_ANNO` for the packet's destination annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OrAnnotation<T> {
     /// Of the packet.

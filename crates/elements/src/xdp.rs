@@ -9,8 +9,8 @@
 //!
 //! ## Description
 //! Runs an eBPF program of type XDP on each packet, in this process: an interpreter checks every
-//! access, so that a program can neither reach what is not its own nor stop the router. The
-//! program begins at the Ethernet header, as after `FromDevice`.
+//! access, so a program can neither reach foreign memory nor stop the router. The program begins at
+//! the Ethernet header, as after `FromDevice`.
 //!
 //! | the program returns | the packet |
 //! |---|---|
@@ -45,7 +45,7 @@
 //! - `fault` (read): where and why the program was stopped last, with its source line.
 //! - `reset_counts` (write): sets all counts to zero.
 //! - `maps` (read): all maps, a line each: name, type, bytes of keys and values, most entries.
-//! - `trace` (read): takes what the program has printed with `bpf_trace_printk`.
+//! - `trace` (read): takes the program's output of `bpf_trace_printk`.
 //! - `routes` (read, write): routes for `bpf_fib_lookup`, a line each: `PREFIX OUTPUT SOURCE
 //!   DESTINATION`, the last two Ethernet addresses; without DESTINATION the neighbour is unknown.
 //! - a map's name (read, write): all entries, `KEY=VALUE` a line; with a key as parameter its
@@ -93,14 +93,14 @@ pub(crate) struct XDP {
     copies: Vec<(u16, Packet)>,
 }
 
-/// A program and what it was made from.
+/// A program and its source.
 struct Running {
     object: Object,
     linked: Linked,
     machine: Machine,
 }
 
-/// Packets by what became of them.
+/// Packets by verdict.
 #[derive(Default)]
 struct Counts {
     passed: u64,

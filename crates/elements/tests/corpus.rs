@@ -1,4 +1,4 @@
-//! What fuzzing started from and what it has found is read without harm.
+//! The corpus and the findings of fuzzing are read without a failure.
 
 use std::path::Path;
 

@@ -355,7 +355,7 @@ fn scripts_wait_decide_and_stop() {
     assert_eq!(now_ns / 1_000_000, 4);
 }
 
-/// What a script with these instructions writes into the log.
+/// The log of a script with these instructions.
 fn told(instructions: &[&str]) -> Vec<String> {
     let arena = Arena::heap(64, 2048);
     let instructions = [&["wait 1ms"], instructions, &["stop"]].concat();
@@ -373,7 +373,7 @@ fn told(instructions: &[&str]) -> Vec<String> {
 #[test]
 fn scripts_find_handlers_and_variables_as_in_click() {
     for (instructions, expected) in [
-        // What it has not got is not taken for `run`.
+        // Missing arguments are not taken for `run`.
         (&["write s.foo 1"][..], "While executing 's :: Script':\n  no 's.foo' write handler"),
         (&["write s.add 1"], "While executing 's :: Script':\n  no 's.add' write handler"),
         (&["set n $(add $n 1)", "set n $(add $n 1)", "read get n"], "s.get:\n2"),

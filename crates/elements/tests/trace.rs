@@ -1,4 +1,4 @@
-//! A packet that is followed: every step is told, and others are not disturbed.
+//! A followed packet: every step is reported, and others are not disturbed.
 
 use europa_engine::trace::{Fate, Fetched, What};
 use europa_engine::{Arena, Graph, MemoryDevices, Router};
@@ -119,7 +119,7 @@ fn each_step_of_a_packet_is_told() {
     assert_eq!(steps(&fetched, 2), ["made by tee from 1", "drop Dropped"]);
     assert_eq!(fetched.events.len(), 13, "nobody else is followed");
     assert_eq!(bench.devices.sent[1].len(), 2, "and nobody lost");
-    // What was sent is what would have been sent without.
+    // The sent packets are the same as without.
     let mut other = Bench::new();
     other.run(&frames);
     assert_eq!(bench.devices.sent, other.devices.sent);

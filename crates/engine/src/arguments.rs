@@ -3,7 +3,7 @@
 use crate::names::Names;
 use crate::value::Value;
 
-/// What is wrong with a configuration.
+/// The mistake of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     /// An argument that must be there is not.
@@ -19,23 +19,23 @@ pub enum ConfigError {
         name: String,
         /// Which of the element's arguments, from 0, if known.
         index: Option<usize>,
-        /// What is written.
+        /// The text found.
         found: String,
-        /// What would do.
+        /// The accepted values.
         wanted: String,
     },
-    /// There are arguments that nobody asked for.
+    /// There are arguments that the element did not take.
     #[error("unexpected argument '{found}'")]
     Unexpected {
         /// Which of the element's arguments, from 0.
         index: usize,
-        /// What is written.
+        /// The text found.
         found: String,
     },
     /// A file or socket that the router may not have.
     #[error("this router has no grant for `{resource}`")]
     NotGranted {
-        /// What a grant would say.
+        /// The grant that would allow it.
         resource: String,
     },
     /// Anything else.
@@ -43,13 +43,13 @@ pub enum ConfigError {
     Other {
         /// Which of the element's arguments, from 0, if any.
         index: Option<usize>,
-        /// What is wrong.
+        /// The mistake.
         message: String,
     },
 }
 
 impl ConfigError {
-    /// What might help.
+    /// A remedy.
     pub fn help(&self) -> Option<String> {
         match self {
             ConfigError::NotGranted { resource } => Some(format!(
@@ -83,7 +83,7 @@ impl ConfigError {
 /// How an argument of the list may still be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
-    /// It starts with what may be a keyword of this many bytes; 0 if it does not.
+    /// It starts with a possible keyword of this many bytes; 0 if it does not.
     Open(usize),
     Done,
 }
@@ -209,7 +209,8 @@ impl<'a> Arguments<'a> {
         self.read(name, false, true)?.ok_or(ConfigError::Missing { name })
     }
 
-    /// All arguments that nobody asked for yet, in order, with their numbers: patterns, routes.
+    /// All arguments that the element has not taken yet, in order, with their numbers: patterns,
+    /// routes.
     pub fn rest(&mut self) -> Vec<(usize, &'a str)> {
         let all = self.text.iter().zip(&mut self.uses).enumerate();
         all.filter_map(|(index, (text, used))| {

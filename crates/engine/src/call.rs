@@ -7,7 +7,7 @@ use crate::handler::{COMMON, Flags, GLOBAL, HandlerError, TASK, letters};
 use crate::state::{Core, Port, UNCONNECTED, with_element};
 use crate::trace::Tracer;
 
-/// What a call of a router's own handler asks for.
+/// The request of a call of a router's own handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
     /// Its value, for this parameter.
@@ -16,7 +16,7 @@ pub enum Request<'a> {
     Write(&'a str),
 }
 
-/// Answers a handler that whoever runs the router added to it.
+/// Answers a handler that the caller of the router added to it.
 pub type Answer = Box<dyn FnMut(Request<'_>) -> Result<String, HandlerError>>;
 
 /// A handler of the router itself that was added to it.
@@ -49,8 +49,8 @@ impl Context<'_> {
         }
     }
 
-    /// Writes a handler, as [`Context::read_handler`]. What is written to an element that is
-    /// running just now is written when it has come to its end.
+    /// Writes a handler, as [`Context::read_handler`]. A write to a running element is done after
+    /// its end.
     ///
     /// # Errors
     /// If there is no such handler, or the value does not do.
@@ -81,13 +81,13 @@ impl Context<'_> {
         Ok(Target::Element(index, name.to_owned()))
     }
 
-    /// What a handler of the router itself can do; `None` if it has none of this name.
+    /// The abilities of a handler of the router itself; `None` if it has none of this name.
     pub fn global_flags(&self, name: &str) -> Option<Flags> {
         self.core.global_flags(name)
     }
 
-    /// What an element's handler can do; `None` if it has none of this name. Of an element
-    /// that is running just now, only what all have is known.
+    /// The abilities of an element's handler; `None` if it has none of this name. Of an element
+    /// that is running just now, only the common handlers are known.
     pub fn handler_flags(&self, index: usize, name: &str) -> Option<Flags> {
         if let Some(Some(element)) = self.elements.get(index) {
             if let Some(own) = element.handlers().iter().find(|handler| handler.name == name) {
@@ -105,7 +105,7 @@ impl Context<'_> {
         COMMON.iter().chain(of_tasks).find(|handler| handler.name == name).map(|h| h.flags)
     }
 
-    /// All handlers of an element with what they can do: its own and those of all elements.
+    /// All handlers of an element with their abilities: its own and those of all elements.
     pub(crate) fn handlers_of(&self, index: usize) -> Vec<(String, Flags)> {
         let mut all = Vec::new();
         if let Some(Some(element)) = self.elements.get(index) {
@@ -241,7 +241,7 @@ impl Context<'_> {
         }
     }
 
-    /// Writes what was held back while elements ran.
+    /// Does the writes that were held back while elements ran.
     #[cold]
     pub(crate) fn write_deferred(&mut self) {
         for (index, handler, value) in std::mem::take(&mut self.core.deferred) {
@@ -417,7 +417,7 @@ impl Core {
         kept.join(", ")
     }
 
-    /// The graph as JSON, with what has gone through each element.
+    /// The graph as JSON, with the packet counts of each element.
     fn graph(&self) -> Result<String, HandlerError> {
         let wiring = &self.wiring;
         let elements = self.described.iter().zip(&self.names).zip(&self.accounts);
@@ -506,7 +506,7 @@ fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// A line a handler: name and what it can do, as Click's `handlers` handler answers.
+/// A line a handler: name and abilities, as Click's `handlers` handler answers.
 fn describe(handlers: &[(String, Flags)]) -> String {
     handlers.iter().map(|(name, flags)| format!("{name}\t{}\n", letters(*flags))).collect()
 }

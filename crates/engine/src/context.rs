@@ -1,4 +1,4 @@
-//! What an element can reach while it runs.
+//! An element's surroundings while it runs.
 
 use std::os::fd::AsFd;
 use std::rc::Rc;
@@ -12,10 +12,10 @@ use crate::select::{Interest, Watched};
 use crate::signal::Signal;
 use crate::state::{Core, Port, Slot, UNCONNECTED, at, count, with_element};
 
-/// What [`Context::forward_each`] is told to drop a packet.
+/// The value by which [`Context::forward_each`] drops a packet.
 pub const DROP: u16 = u16::MAX;
 
-/// What an element can reach while it runs: its ports, the clock, timers, packets, devices.
+/// An element's surroundings while it runs: its ports, the clock, timers, packets, devices.
 pub struct Context<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) elements: &'a mut [Slot],
@@ -28,9 +28,26 @@ impl Context<'_> {
     /// The receiver runs later, never inside this call.
     #[inline(always)]
     pub fn push(&mut self, port: usize, packet: Packet) {
-        if let Some(input) = self.target(port) {
-            self.core.work.push(input, packet);
+        match self.target(port) {
+            Some(input) => self.core.work.push(input, packet),
+            None => self.lose(port, packet),
         }
+    }
+
+    /// Drops a packet for an output without a connection.
+    #[cold]
+    #[inline(never)]
+    fn lose(&mut self, port: usize, packet: Packet) {
+        self.core.ledger.lose(self.me, port, 1);
+        drop(packet);
+    }
+
+    /// Drops packets for an output without a connection.
+    #[cold]
+    #[inline(never)]
+    fn lose_all(&mut self, port: usize, batch: &mut Batch) {
+        self.core.ledger.lose(self.me, port, batch.len());
+        batch.clear();
     }
 
     /// Sends all packets of `batch` out of push output `port`, and leaves it empty.
@@ -39,18 +56,18 @@ impl Context<'_> {
     pub fn push_batch(&mut self, port: usize, batch: &mut Batch) {
         match self.target(port) {
             Some(input) => self.core.work.push_batch(input, batch),
-            None => batch.clear(),
+            None => self.lose_all(port, batch),
         }
     }
 
-    /// Only for [`Element::push`], with the batch that it was given, and as its last act: sends
-    /// what is left in the batch out of push output `port`. If nothing else is under way, the
-    /// batch goes straight on to the receiver, which saves the way through the work list.
+    /// Only for [`Element::push`], with its own batch, and as its last act: sends the rest of the
+    /// batch out of push output `port`. If nothing else is under way, the batch goes straight on to
+    /// the receiver, which saves the way through the work list.
     #[inline(always)]
     pub fn forward(&mut self, port: usize, batch: &mut Batch) {
         match self.target(port) {
             Some(input) => self.core.forward = input,
-            None => batch.clear(),
+            None => self.lose_all(port, batch),
         }
     }
 
@@ -86,7 +103,7 @@ impl Context<'_> {
         batch: &mut Batch,
         mut route: impl FnMut(&mut Packet) -> u16,
     ) -> Option<usize> {
-        // All are the same if what all have in common is what any has.
+        // All are the same if their intersection equals their union.
         let (mut all, mut any) = (u16::MAX, 0);
         for (packet, place) in batch.iter_mut().zip(&mut self.core.ports) {
             let port = route(packet);
@@ -137,8 +154,8 @@ impl Context<'_> {
         wiring.targets.get(output).copied().filter(|input| *input != UNCONNECTED)
     }
 
-    /// Asks whatever is connected to pull input `port` for up to `max` packets, which are
-    /// added to `batch`. Returns how many came.
+    /// Asks the peer of pull input `port` for up to `max` packets, which are added to `batch`.
+    /// Returns how many came.
     #[inline(always)]
     pub fn pull(&mut self, port: usize, max: usize, batch: &mut Batch) -> usize {
         let max = max.min(batch.room()).min(self.core.most);
@@ -227,7 +244,7 @@ impl Context<'_> {
     }
 
     /// The same for a line about a packet, which is made only if it is written. `line` gets the
-    /// element's name; it may find that there is none.
+    /// element's name; without receivers there is no line.
     pub fn log_with<L: Into<Option<String>>>(&mut self, line: impl FnOnce(&str) -> L) {
         if self.core.lines.admit(self.me, self.core.now_ns)
             && let Some(line) = line(self.name()).into()
@@ -247,8 +264,8 @@ impl Context<'_> {
         self.core.stops = 0;
     }
 
-    /// Takes what has been written to handlers of this element while it runs, with the values,
-    /// oldest first. What it does not take is written when it has come to its end.
+    /// Takes the writes to handlers of this element from the time while it runs, with the values,
+    /// oldest first. Writes that it does not take are done after its end.
     pub fn take_writes(&mut self) -> Vec<(String, String)> {
         let me = self.me;
         let own = self.core.deferred.extract_if(.., |(index, _, _)| *index == me);
@@ -273,14 +290,13 @@ impl Context<'_> {
         self.core.watched.push(Watched::new(self.me, token, interest, descriptor));
     }
 
-    /// Ends what [`Context::watch`] began.
+    /// Ends a watch of [`Context::watch`].
     pub fn unwatch(&mut self, token: u32, interest: Interest) {
         let me = self.me;
         self.core.watched.retain(|watched| !watched.is(me, token, interest));
     }
 
-    /// Asks for no more signals of the operating system: those that nobody wants do what they
-    /// do to other processes.
+    /// Asks for no more signals of the operating system: unwanted ones have their default effect.
     pub fn release_signals(&mut self) {
         let me = self.me;
         self.core.signals.retain(|(_, element)| *element != me);

@@ -9,7 +9,7 @@ use europa_resource::Resource;
 
 use crate::names::Names;
 
-/// What is known of an interface.
+/// The facts about an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
     /// Name, as in the configuration.
@@ -39,15 +39,15 @@ pub trait Devices {
     /// Sends packets in order, from the front of `batch`, and leaves those that do not fit.
     fn tx(&mut self, interface: usize, batch: &mut Batch);
 
-    /// Gives packets to the router's own Linux, as if received from `interface`. What it
-    /// cannot take it drops; so it does when fewer than `keep` places are left for other packets.
+    /// Gives packets to the router's own Linux, as if received from `interface`. It drops packets
+    /// that it cannot take; so it does when fewer than `keep` places are left for other packets.
     fn to_host(&mut self, interface: usize, batch: &mut Batch, keep: u32) {
         let _ = (interface, keep);
         batch.clear();
     }
 
-    /// Shows packets to programs that listen to the system's interface, as if received from it,
-    /// and to nobody else.
+    /// Shows packets to programs that listen to the system's interface, as if received from it, and
+    /// to no others.
     fn to_sniffers(&mut self, interface: usize, batch: &mut Batch) {
         let _ = interface;
         batch.clear();
@@ -60,11 +60,10 @@ pub trait Devices {
         Refused::default()
     }
 
-    /// Opens a file or socket that an element asks for; here, whatever the process may open.
+    /// Opens a file or socket that an element asks for; here, any that the process may open.
     ///
     /// # Errors
-    /// What the system says, or [`io::ErrorKind::PermissionDenied`] if it is not for this
-    /// router.
+    /// The system's error, or [`io::ErrorKind::PermissionDenied`] if it is not for this router.
     fn open(&self, resource: &Resource) -> io::Result<OwnedFd> {
         resource.open()
     }
@@ -81,7 +80,7 @@ pub trait Devices {
         Vec::new()
     }
 
-    /// Adds to the names that stand for addresses what the interfaces alone do not tell.
+    /// Adds names for addresses that the interfaces alone do not have.
     fn name_addresses(&self, names: &mut Names) {
         let _ = names;
     }
@@ -113,8 +112,8 @@ impl Devices for NoDevices {
     }
 }
 
-/// Interfaces in memory, for tests and simulations: what is put into `received` arrives, what
-/// the router sends is found in `sent`.
+/// Interfaces in memory, for tests and simulations: packets put into `received` arrive, the
+/// router's packets are in `sent`.
 #[derive(Debug, Default)]
 pub struct MemoryDevices {
     /// The interfaces.

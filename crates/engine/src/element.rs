@@ -1,4 +1,4 @@
-//! What every element is.
+//! The trait of every element.
 
 use std::any::Any;
 
@@ -11,7 +11,7 @@ use crate::init_context::InitContext;
 use crate::select::Interest;
 use crate::signal::Notifies;
 
-/// What is known of a class before any element of it exists.
+/// The facts about a class before any element of it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassInfo {
     /// Name in configurations.
@@ -27,16 +27,19 @@ pub struct ClassInfo {
     /// Whether its elements may run inside the switch's worker, which waits for them; if not,
     /// the reason, to be read after "it".
     pub inline: Result<(), &'static str>,
+    /// Whether packets end in its elements on purpose; else those that end there are lost.
+    pub consumes: bool,
 }
 
-/// What keeps a class that says nothing out of the switch.
+/// The reason that keeps a class without a statement out of the switch.
 const UNKNOWN_WORK: &str = "is not known to do bounded work and nothing else";
 
 impl ClassInfo {
     /// A class whose ports may be push or pull, and all inputs flow to all outputs.
     pub const fn new(name: &'static str, ports: &'static str) -> ClassInfo {
         let (processing, flow, phase) = ("a/a", "x/x", Phase::Default);
-        ClassInfo { name, ports, processing, flow, phase, inline: Err(UNKNOWN_WORK) }
+        let inline = Err(UNKNOWN_WORK);
+        ClassInfo { name, ports, processing, flow, phase, inline, consumes: false }
     }
 
     /// The same with this processing code.
@@ -90,7 +93,7 @@ pub trait Element: Any {
     /// Reads the configuration arguments. Other elements may not exist yet.
     ///
     /// # Errors
-    /// What is wrong with which argument. Further mistakes can be noted in `arguments`.
+    /// The argument and its mistake. Further mistakes can be noted in `arguments`.
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         arguments.finish()
     }
@@ -98,15 +101,15 @@ pub trait Element: Any {
     /// Prepares for packets: all elements are configured and connected now.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing argument.
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
         let _ = context;
         Ok(())
     }
 
-    /// Works on packets in place. What it leaves in `batch` goes on by output 0 (or to
-    /// whoever pulls); what it takes out it drops or sends by another output with
-    /// [`Context::push`]. The batch may be empty.
+    /// Works on packets in place. Packets left in `batch` go on by output 0 (or to the pulling
+    /// element); removed ones it drops or sends by another output with [`Context::push`]. The batch
+    /// may be empty.
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let _ = (batch, context);
     }
@@ -134,9 +137,9 @@ pub trait Element: Any {
         }
     }
 
-    /// Does one turn of the element's own work, about a batch. Called in every round if the
-    /// element asked for it by [`InitContext::add_task`]. Returns whether there was any, so
-    /// that the process can sleep when nobody has work.
+    /// Does one turn of the element's own work, about a batch. Called in every round if the element
+    /// asked for it by [`InitContext::add_task`]. Returns whether there was any, so that the
+    /// process can sleep when no task has work.
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
         let _ = context;
         false
@@ -169,7 +172,7 @@ pub trait Element: Any {
     /// Carries out a write handler that [`Element::handlers`] lists.
     ///
     /// # Errors
-    /// What is wrong with the value.
+    /// The mistake of the value.
     fn write(
         &mut self,
         handler: &str,
@@ -180,8 +183,8 @@ pub trait Element: Any {
         Err(HandlerError::NotFound(handler.to_owned()))
     }
 
-    /// What a handler that [`Element::handlers`] does not list can do: one whose name is known
-    /// only from the configuration. `None` if there is none.
+    /// The abilities of a handler that [`Element::handlers`] does not list: its name is known only
+    /// from the configuration. `None` if there is none.
     fn dynamic_handler(&self, name: &str) -> Option<Flags> {
         let _ = name;
         None
@@ -192,7 +195,7 @@ pub trait Element: Any {
         Vec::new()
     }
 
-    /// Takes another configuration while it runs and keeps what it can of its state; changes
+    /// Takes another configuration while it runs and keeps its state as far as possible; changes
     /// nothing if there is a mistake. `None` from an element that cannot do that.
     fn reconfigure(
         &mut self,
@@ -203,8 +206,8 @@ pub trait Element: Any {
         None
     }
 
-    /// Whether the element itself can tell if it has packets or room; if not, whoever asks is
-    /// told of those beyond it.
+    /// Whether the element itself can tell if it has packets or room; if not, a search continues
+    /// with the elements beyond it.
     fn notifies(&self) -> Notifies {
         Notifies::NOTHING
     }
@@ -219,6 +222,12 @@ pub trait Element: Any {
     fn has_room(&mut self, port: usize, context: &mut Context<'_>) -> bool {
         let _ = (port, context);
         true
+    }
+
+    /// Of the packets that have ended in an element whose class consumes packets
+    /// ([`ClassInfo::consumes`]), how many were lost.
+    fn lost(&self) -> u64 {
+        0
     }
 
     /// How many packets the element holds until they are pulled; `None` from one that is no
@@ -238,9 +247,9 @@ pub trait Element: Any {
         let _ = (token, interest, context);
     }
 
-    /// Called before the process sleeps if the element asked for it
-    /// ([`InitContext::add_sleeper`]): one that only looks, while it is awake, has others wake it
-    /// now. Returns whether there is something to do already, so that nobody sleeps.
+    /// Called before the process sleeps if the element asked for it ([`InitContext::add_sleeper`]):
+    /// one that only looks, while it is awake, has others wake it now. Returns whether there is
+    /// something to do already, so that the process does not sleep.
     fn fall_asleep(&mut self) -> bool {
         false
     }
@@ -261,14 +270,14 @@ pub trait Element: Any {
         false
     }
 
-    /// Hot swap: takes over what the element of the same name and class in the previous
-    /// router knows. `old` can be downcast: `(old as &mut dyn Any).downcast_mut::<Self>()`.
+    /// Hot swap: takes over the state of the element with the same name and class in the previous
+    /// router. `old` can be downcast: `(old as &mut dyn Any).downcast_mut::<Self>()`.
     fn take_state(&mut self, old: &mut dyn Element) {
         let _ = old;
     }
 
     /// Hot swap: called after [`Element::take_state`] of all elements, to set timers and the like
-    /// for what was taken over.
+    /// for the new state.
     fn resume(&mut self, context: &mut Context<'_>) {
         let _ = context;
     }

@@ -42,7 +42,7 @@ pub struct Graph {
     pub one_by_one: bool,
 }
 
-/// A running graph, for people and drawings: what the `graph` handler tells, as JSON.
+/// A running graph, for users and drawings: the value of the `graph` handler, as JSON.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GraphView {
     /// The elements; connections name them by index.
@@ -95,9 +95,9 @@ impl Graph {
         self.connections.push(Connection { from, output, to, input, pull: false });
     }
 
-    /// Finds out which connections pull, from the classes' processing codes: a connection
-    /// with one pull end pulls, and an element's ports that can be either are all the same.
-    /// Does not look for contradictions.
+    /// Determines which connections pull, from the classes' processing codes: a connection with one
+    /// pull end pulls, and all agnostic ports of an element are the same. Does not look for
+    /// contradictions.
     #[must_use]
     pub fn resolved(mut self, registry: &Registry) -> Graph {
         let code = |element: usize, output: bool, port: usize| -> u8 {

@@ -1,6 +1,6 @@
 //! Handlers: named values of elements that can be read and written while the router runs.
 
-/// What a handler can do, and how it should be shown. Values are Click's.
+/// The abilities of a handler, and how to show it. Values are Click's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flags(u32);
 
@@ -13,7 +13,7 @@ impl Flags {
     pub const PARAMETER: Flags = Flags(0x0004);
     /// Control sockets do not show it.
     pub const PRIVATE: Flags = Flags(0x0020);
-    /// No newline is added to what is read.
+    /// No newline is added to the value.
     pub const RAW: Flags = Flags(0x0040);
     /// User interfaces should not show it by default.
     pub const UNCOMMON: Flags = Flags(0x0400);
@@ -43,10 +43,10 @@ impl Flags {
 pub struct Handler {
     /// Name, without the element's.
     pub name: &'static str,
-    /// What it can do.
+    /// Its abilities.
     pub flags: Flags,
-    /// The argument that writing it changes, by keyword and by position: the element is
-    /// configured anew with it ([`crate::Element::reconfigure`]).
+    /// The argument that a write changes, by keyword and by position: the element is configured
+    /// again with it ([`crate::Element::reconfigure`]).
     pub argument: Option<(&'static str, Option<usize>)>,
 }
 
@@ -113,7 +113,7 @@ pub(crate) const GLOBAL: &[Handler] = &[
     Handler::write("stop").with(Flags::BUTTON),
 ];
 
-/// The letters by which Click's `handlers` handler shows what another one can do.
+/// The letters by which Click's `handlers` handler shows another one's abilities.
 pub(crate) fn letters(flags: Flags) -> String {
     let letters = [
         (Flags::READ, 'r'),
@@ -152,9 +152,9 @@ pub enum HandlerError {
     Value {
         /// Name of the handler.
         handler: String,
-        /// What was written.
+        /// The written value.
         found: String,
-        /// What would do.
+        /// The accepted values.
         wanted: &'static str,
     },
     /// Anything else.
@@ -163,7 +163,7 @@ pub enum HandlerError {
 }
 
 impl HandlerError {
-    /// The value written to `handler` is not what was `wanted`.
+    /// The value written to `handler` is not `wanted`.
     pub fn value(handler: &str, found: &str, wanted: &'static str) -> HandlerError {
         HandlerError::Value { handler: handler.to_owned(), found: found.to_owned(), wanted }
     }

@@ -1,4 +1,4 @@
-//! What an element can reach while it is initialised.
+//! An element's surroundings during its initialisation.
 
 use std::cell::RefCell;
 use std::io;
@@ -18,7 +18,7 @@ use crate::select::{Interest, Watched};
 use crate::signal::Signal;
 use crate::state::{Core, Port, Slot, Task, UNCONNECTED, at, count};
 
-/// What an element can reach while it is initialised.
+/// An element's surroundings during its initialisation.
 pub struct InitContext<'a> {
     pub(crate) core: &'a mut Core,
     pub(crate) elements: &'a mut [Slot],
@@ -62,7 +62,7 @@ impl InitContext<'_> {
         &self.core.arena
     }
 
-    /// What this element may keep of the packet pool.
+    /// This element's bound in the packet pool.
     pub fn share(&self, purpose: Purpose) -> Share {
         self.core.rooms.share(purpose)
     }
@@ -145,8 +145,8 @@ impl InitContext<'_> {
         self.core.most
     }
 
-    /// Whoever pulls from output `output` of this element gets its packets from whatever input
-    /// `input` gets them from, without it.
+    /// An element that pulls from output `output` of this element gets its packets directly from
+    /// the source of input `input`.
     pub fn pull_through(&mut self, output: usize, input: usize) {
         let wiring = &mut self.core.wiring;
         let source = at(&wiring.input_base, self.me, input)
@@ -159,13 +159,13 @@ impl InitContext<'_> {
         }
     }
 
-    /// What to ask ([`Context::is_active`]) whether there may be packets for a pull input.
-    /// Elements that are initialised later have no other answer then.
+    /// The signal ([`Context::is_active`]) for packets at a pull input. Elements that are
+    /// initialised later have no other answer then.
     pub fn upstream(&self, port: usize) -> Signal {
         crate::signal::upstream(self.core, self.elements, self.me, port)
     }
 
-    /// What to ask whether there may be room behind a push output.
+    /// The signal for room behind a push output.
     pub fn downstream(&self, port: usize) -> Signal {
         crate::signal::downstream(self.core, self.elements, self.me, port)
     }
@@ -175,7 +175,7 @@ impl InitContext<'_> {
         self.core.watched.push(Watched::new(self.me, token, interest, descriptor));
     }
 
-    /// Puts a copy of every message into `copies`. Whoever asks takes them out again.
+    /// Puts a copy of every message into `copies`. The caller takes them out again.
     pub fn overhear(&mut self, copies: Rc<RefCell<Vec<String>>>) {
         self.core.overheard.push(copies);
     }
@@ -220,8 +220,8 @@ impl InitContext<'_> {
         &self.core.address_names
     }
 
-    /// Lends what the element can reach while it runs: for handlers of others. Those that are
-    /// initialised later may not know yet what to answer.
+    /// Gives handlers of others access to the element's surroundings while it runs. Elements that
+    /// are initialised later may not know the answer yet.
     pub fn with_context<R>(&mut self, call: impl FnOnce(&mut Context<'_>) -> R) -> R {
         call(&mut Context {
             core: self.core,

@@ -1,18 +1,18 @@
 //! Runs an element graph: batches, scheduling, timers, handlers.
 //!
 //! # How packets move
-//! A *push* never calls the receiver. [`Context::push_batch`] hands the batch to a work list,
-//! and when the element returns, the engine takes the entry that has waited longest and calls
-//! the element it is for: one virtual call for up to 256 packets. So an element never runs
-//! inside another's push, loops in a graph (an ICMP error back to the look-up) need neither
-//! recursion nor shared mutability, and packets on one path keep their order. Packets for an
-//! input that already waits join its batch: after a classifier has split a batch, whatever
-//! meets again is worked on together. A batch that is alone under way skips the list and goes
-//! on from element to element in the engine's hand ([`Context::forward`]).
+//! A *push* never calls the receiver. [`Context::push_batch`] hands the batch to a work list, and
+//! when the element returns, the engine takes the entry that has waited longest and calls the
+//! element it is for: one virtual call for up to 256 packets. So an element never runs inside
+//! another's push, loops in a graph (an ICMP error back to the look-up) need neither recursion nor
+//! shared mutability, and packets on one path keep their order. Packets for an input that already
+//! waits join its batch: after a classifier has split a batch, packets that meet again are worked
+//! on together. A batch that is alone under way skips the list and goes on from element to element
+//! in the engine's hand ([`Context::forward`]).
 //!
 //! A *pull* does call: the element at the pulling end (a `ToDevice`, an `Unqueue`) needs the
-//! packets at once. The engine takes an element out of its place while it runs (16 bytes out,
-//! 16 back) and lends it all others through [`Context`], so the chain up to the queue is
+//! packets at once. The engine takes an element out of its place while it runs (16 bytes out, 16
+//! back) and makes all others available through [`Context`], so the chain up to the queue is
 //! ordinary nested calls without aliasing. A pull path that leads back to an element already
 //! running gets nothing.
 //!
@@ -21,23 +21,23 @@
 //! handlers and counts are the same; see [`Pass`].
 //!
 //! # In Click's order
-//! Where it can be seen which packet was where first (printing behind a `Tee`, simulated time),
-//! a graph runs one by one ([`Graph::one_by_one`]): each packet goes alone, and what an element
-//! sends comes before all that was sent earlier, as if each push were a call.
+//! Where the order of packets is visible (printing behind a `Tee`, simulated time), a graph runs
+//! one by one ([`Graph::one_by_one`]): each packet goes alone, and an element's packets come before
+//! all that were sent earlier, as if each push were a call.
 //!
 //! # Beside packets
-//! Elements can ask who has packets or room ([`Signal`]), wait for descriptors
-//! ([`Context::watch`]), for timers, and for signals of the operating system, and call handlers
-//! of others ([`Context::read_handler`]).
+//! Elements can find the elements with packets or room ([`Signal`]), wait for descriptors
+//! ([`Context::watch`]), for timers, and for signals of the operating system, and call handlers of
+//! others ([`Context::read_handler`]).
 //!
 //! An element that panics is not put back; the packets it held are freed by unwinding.
 //!
-//! # What it costs
+//! # Cost
 //! A hop costs 10 to 20 ns a batch, most of it mispredicted ends of loops: 0.1 ns a packet in
-//! batches of 128. Batches change hands by moving 8 bytes; they come
-//! from a stock and are never allocated on the packet path. The clock is read once a round, by
-//! the caller. A round ends after a fixed number of batches even if a graph leads packets in
-//! a circle; what is left goes on in the next.
+//! batches of 128. Batches change hands by moving 8 bytes; they come from a stock and are never
+//! allocated on the packet path. The clock is read once a round, by the caller. A round ends after
+//! a fixed number of batches even if a graph leads packets in a circle; the rest follows in the
+//! next.
 
 mod arguments;
 mod call;
@@ -48,6 +48,7 @@ mod graph;
 mod handler;
 mod handlers;
 mod init_context;
+mod ledger;
 mod lines;
 mod names;
 mod pass;
@@ -73,6 +74,7 @@ pub use europa_resource::Resource;
 pub use graph::{Connection, ConnectionView, Graph, GraphElement, GraphElementView, GraphView};
 pub use handler::{Flags, Handler, HandlerError};
 pub use init_context::InitContext;
+pub use ledger::Ends;
 pub use names::{Named, Names};
 pub use pass::{Each, Fused, Main, Members, Pass, STAGES, Stop, Verdict};
 pub use registry::Registry;

@@ -1,6 +1,6 @@
 //! Bounds the lines that elements write to the router's log.
 //!
-//! Whoever sends packets can have some elements write a line for each. So each element of a router
+//! The sender of packets can have some elements write a line for each. So each element of a router
 //! may write so many in a second; the others are counted, and one line tells how many they were.
 
 /// Lines that an element may write in a second unless the router says otherwise.
@@ -9,7 +9,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// A time that never comes.
 const NEVER: u64 = u64::MAX;
 
-/// What an element has written since a time.
+/// An element's lines since a time.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     since_ns: u64,
@@ -17,12 +17,12 @@ struct Account {
     left_out: u64,
 }
 
-/// What all elements have written.
+/// All elements' lines.
 pub(crate) struct Lines {
     /// Lines of an element in a second; `None`: as many as it likes.
     limit: Option<u32>,
     accounts: Vec<Account>,
-    /// When it is to be told how many lines were left out.
+    /// When to report how many lines were left out.
     pub(crate) due_ns: u64,
 }
 
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!((admitted(&mut lines, 0, 8 * half), lines.due_ns), (3, 10 * half));
         assert_eq!((admitted(&mut lines, 1, 9 * half), lines.due_ns), (3, 10 * half));
         assert_eq!(lines.take_left_out(10 * half), [(0, 7)], "that of the other is not over");
-        // An element that goes on writing is told of once for all.
+        // An element that goes on writing is reported once.
         assert_eq!((admitted(&mut lines, 1, 11 * half), lines.due_ns), (3, 11 * half));
         assert_eq!(lines.take_left_out(13 * half), [(1, 14)]);
         assert_eq!((lines.due_ns, lines.take_left_out(9 * SECOND_NS)), (NEVER, vec![]));

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// What one name stands for; a name may stand for one of each.
+/// The meanings of one name, at most one of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Named {
     /// IPv4 address.
@@ -48,7 +48,7 @@ impl Names {
         self.named.entry(format!("{}{name}", self.scope)).or_default()
     }
 
-    /// What a name stands for here: the compound's own, or one of those around it.
+    /// The meaning of a name here: the compound's own, or one of those around it.
     pub fn get(&self, name: &str) -> Option<&Named> {
         let mut scope = self.scope.as_str();
         while let Some(inner) = scope.strip_suffix('/') {

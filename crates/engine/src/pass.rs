@@ -16,7 +16,7 @@ pub type Members = [Option<Box<dyn Element>>; STAGES];
 /// By stage: the output that leads on to the next member.
 pub type Main = [u16; STAGES];
 
-/// What a pass does with a packet after one of its stages.
+/// The result of one of a pass's stages for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict(u32);
 
@@ -44,8 +44,8 @@ fn stage_of(code: u32) -> usize {
     (code >> 20) as usize & (STAGES - 1)
 }
 
-/// An element that a pass can have as a stage: what it does to a packet does not depend on
-/// where the packets before and behind it are.
+/// An element that a pass can have as a stage: its effect on a packet does not depend on the
+/// packets before and behind it.
 pub trait Each: Element {
     /// Prepares for a batch.
     #[inline(always)]
@@ -64,11 +64,11 @@ pub type Stop = (usize, u32);
 /// A loop that does the work of several elements that follow each other, packet by packet:
 /// each packet's bytes and annotations are loaded once for all of them.
 ///
-/// The elements stay what they are. They keep their state and handlers, the engine accounts
-/// each packet to each of them, and packets that come to one in the middle by another way go
-/// to that one. What differs is the order of packets that leave by *different* outputs. On
-/// each way packets keep their order, also behind one that an element wants for itself
-/// ([`Verdict::ALONE`]): that one and all behind it leave the pass together.
+/// The elements stay unchanged. They keep their state and handlers, the engine accounts each packet
+/// to each of them, and packets that come to one in the middle by another way go to that one. Only
+/// the order of packets that leave by *different* outputs differs. On each way packets keep their
+/// order, also behind one that an element wants for itself ([`Verdict::ALONE`]): that one and all
+/// behind it leave the pass together.
 pub trait Pass: Sync {
     /// Whether an element can be this stage.
     fn fits(&self, stage: usize, element: &mut dyn Element) -> bool;
@@ -94,7 +94,7 @@ pub trait Pass: Sync {
     fn finish(&self, members: &mut Members, batch: &mut Batch, context: &mut Context<'_>);
 }
 
-/// What the loop of a pass can reach.
+/// The surroundings of a pass's loop.
 pub struct Fused<'a, 'b> {
     context: &'a mut Context<'b>,
     chain: &'a Chain,
@@ -103,7 +103,7 @@ pub struct Fused<'a, 'b> {
 }
 
 impl<'b> Fused<'_, 'b> {
-    /// What elements can see before the first packet.
+    /// The surroundings of elements before the first packet.
     #[inline(always)]
     pub fn context(&self) -> &Context<'b> {
         self.context
@@ -168,7 +168,7 @@ pub(crate) fn chains(
     (0..wiring.inputs.len() as u32).map(longest).collect()
 }
 
-/// The chain with the element of this input as the next member, and what can follow it.
+/// The chain with the element of this input as the next member, and the possible successors.
 fn extend(
     mut chain: Chain,
     from: usize,
@@ -208,7 +208,7 @@ fn extend(
 }
 
 impl Chain {
-    /// Gives a batch to the pass. Returns the input that what is left of it goes to, or
+    /// Gives a batch to the pass. Returns the input that the rest of it goes to, or
     /// [`UNCONNECTED`]; `None` if the batch must go from element to element.
     #[inline]
     pub(crate) fn run(
@@ -239,9 +239,15 @@ impl Chain {
                 .is_some_and(|p| self.pass.suits(&mut members, &self.main, p));
         let mut next = None;
         if suits {
+            let outer = core.ledger.enter(core.arena.freed(), self.last as usize);
             let mut context = Context { core, elements, devices, me: self.last as usize };
             self.go(&mut members, batch, &mut context);
-            next = Some(std::mem::replace(&mut core.forward, UNCONNECTED));
+            let forward = std::mem::replace(&mut core.forward, UNCONNECTED);
+            if forward == UNCONNECTED {
+                batch.clear();
+            }
+            core.ledger.leave(core.arena.freed(), outer);
+            next = Some(forward);
         }
         for (place, member) in members.iter_mut().zip(&self.members) {
             if let Some(slot) = elements.get_mut(*member as usize) {
@@ -341,7 +347,12 @@ impl Chain {
                     account.batches += 1;
                     account.packets += batch.len() as u64;
                 }
+                let outer = context.core.ledger.enter(context.core.arena.freed(), context.me);
                 element.push(0, batch, context);
+                if context.core.forward == UNCONNECTED {
+                    batch.clear();
+                }
+                context.core.ledger.leave(context.core.arena.freed(), outer);
             }
             _ => {
                 context.me = self.last as usize;

@@ -34,6 +34,13 @@ impl Registry {
         class.map(|(info, _)| info.inline = inline).is_some()
     }
 
+    /// Says of a class that is there that packets end in its elements on purpose. Whether there
+    /// is such a class.
+    pub fn set_consumes(&mut self, name: &str) -> bool {
+        let class = self.classes.get_mut(name);
+        class.map(|(info, _)| info.consumes = true).is_some()
+    }
+
     /// Adds a pass: routers built from now on use it where elements follow each other that it
     /// fits.
     pub fn add_pass(&mut self, pass: &'static dyn Pass) {
@@ -52,7 +59,7 @@ impl Registry {
         &self.passes
     }
 
-    /// What is known of a class.
+    /// The facts about a class.
     pub fn info(&self, name: &str) -> Option<&ClassInfo> {
         self.classes.get(name).map(|(info, _)| info)
     }

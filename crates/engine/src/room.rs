@@ -50,7 +50,7 @@ impl Rooms {
     }
 }
 
-/// What one element has of a room; it is given back with the element. The default has no bound.
+/// One element's part of a room; it is given back with the element. The default has no bound.
 #[derive(Debug, Default)]
 pub struct Share {
     room: Option<Rc<Room>>,
@@ -70,7 +70,7 @@ impl Share {
     }
 
     /// How many more packets an element may keep that pulls them, from a queue as a rule: half of
-    /// the room, whatever others have. The queue would otherwise fill the room and wait for an
+    /// the room, for any use by others. The queue would otherwise fill the room and wait for an
     /// element that waits for room.
     #[inline]
     pub fn left_to_pull(&self) -> usize {

@@ -13,6 +13,7 @@ use crate::element::Phase;
 use crate::graph::Graph;
 use crate::handler::{Flags, HandlerError};
 use crate::init_context::InitContext;
+use crate::ledger::Ledger;
 use crate::lines::Lines;
 use crate::names::Names;
 use crate::pass::{self, Chain};
@@ -35,7 +36,7 @@ const MOST_STOPS: usize = 1024;
 /// Most timers that fire in one round.
 const MAX_TIMERS: usize = 1024;
 
-/// What was found while a graph was made: why it cannot run, or what is odd about it.
+/// A finding while a graph is made: an error, or a warning.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
     /// There is no such class.
@@ -45,7 +46,7 @@ pub enum BuildError {
         element: usize,
         /// Its name.
         name: String,
-        /// What was asked for.
+        /// The request.
         class: String,
     },
     /// An element does not like its configuration.
@@ -59,10 +60,10 @@ pub enum BuildError {
         name: String,
         /// Its class.
         class: String,
-        /// What is wrong.
+        /// The error.
         error: ConfigError,
     },
-    /// Something odd, in spite of which the graph runs.
+    /// An oddity that does not prevent the graph from running.
     #[error("{name} :: {class}: warning: {message}")]
     Warning {
         /// It was configured already.
@@ -73,12 +74,12 @@ pub enum BuildError {
         name: String,
         /// Its class.
         class: String,
-        /// What is odd.
+        /// The warning.
         message: String,
     },
 }
 
-/// When a round is to end, whatever there is to do.
+/// The end of a round, also with work left.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     /// A clock that costs little: it is read after each batch.
@@ -89,18 +90,18 @@ pub struct Limit {
 
 /// A graph with its state. Give it turns with [`Router::run_once`].
 pub struct Router {
-    elements: Vec<Slot>,
+    pub(crate) elements: Vec<Slot>,
     /// By input: the pass that starts there.
     chains: Vec<Option<Chain>>,
     turns: u64,
-    /// By element: nanoseconds spent, if somebody wants to know.
+    /// By element: nanoseconds spent, if a profile is wanted.
     profile: Option<Vec<u64>>,
     limit: Option<Limit>,
     /// The last round ended at its limit.
     cut: bool,
     /// The task that is first in the next round: that after the one where the last was cut.
     first_task: usize,
-    core: Core,
+    pub(crate) core: Core,
     /// Mistakes and warnings; once it is built, warnings only.
     notes: Vec<BuildError>,
 }
@@ -188,6 +189,7 @@ impl Router {
             now_ns,
             wall_offset_ns: 0,
             accounts: vec![Account::default(); elements.len()],
+            ledger: Ledger::of(elements.len()),
             lines: Lines::of(elements.len()),
             tasks: Vec::new(),
             turns: Turns::default(),
@@ -286,7 +288,7 @@ impl Router {
         if wrong { Err(std::mem::take(&mut self.notes)) } else { Ok(()) }
     }
 
-    /// Keeps what an element has to say; whether there are mistakes.
+    /// Keeps an element's messages; returns whether there are mistakes.
     fn note(
         &mut self,
         element: usize,
@@ -341,8 +343,8 @@ impl Router {
     }
 
     /// As [`Router::run_once`], but for no longer than `limit` allows: it is looked at after each
-    /// batch and each task. Whatever is left goes on in the next round, where the task after the
-    /// one that came last is first, so that each has its turn.
+    /// batch and each task. The rest goes on in the next round, where the task after the one that
+    /// came last is first, so that each has its turn.
     pub fn run_within(&mut self, now_ns: u64, devices: &mut dyn Devices, limit: Limit) -> bool {
         self.limit = Some(limit);
         let worked = self.run_once(now_ns, devices);
@@ -355,7 +357,7 @@ impl Router {
         self.core.work.lend(stock);
     }
 
-    /// Gives back what [`Router::lend`] has lent, but for what packets wait in.
+    /// Gives back the loans of [`Router::lend`], but for packets' waiting places.
     pub fn give_back(&mut self, stock: &mut Stock) {
         self.core.work.give_back(stock);
     }
@@ -381,11 +383,11 @@ impl Router {
             self.core.tell_left_out();
         }
         let mut budget = MAX_BATCHES;
-        // What a handler did may have given elements work that have been asked in vain.
+        // A handler may have given work to elements that had none before.
         let mut worked = self.core.stops > 0 || !self.core.deferred.is_empty();
         self.settle(devices);
         if self.core.stopped {
-            // What a handler sent before the end still goes its way, as it would have in Click.
+            // Packets that a handler sent before the end still go on, as in Click.
             self.deliver(&mut budget, devices);
             return true;
         }
@@ -439,7 +441,7 @@ impl Router {
             if worked {
                 return true;
             }
-            // Nobody may sleep while a task waits whose turn is far away: all are asked.
+            // The process may not sleep while a task waits whose turn is far away: all are asked.
         }
         let (first, tasks) = (std::mem::take(&mut self.first_task), self.core.tasks.len());
         for task in (first..tasks).chain(0..first.min(tasks)) {
@@ -455,7 +457,7 @@ impl Router {
         worked
     }
 
-    /// A turn of a task and what follows from it. Returns whether anything was done.
+    /// A turn of a task and its consequences. Returns whether anything was done.
     #[inline]
     fn take_turn(&mut self, task: usize, budget: &mut usize, devices: &mut dyn Devices) -> bool {
         let Some(entry) = self.core.tasks.get(task) else { return false };
@@ -493,7 +495,7 @@ impl Router {
             && let Some(mut work) = self.core.work.pop()
         {
             worked = true;
-            // A batch that is alone under way goes from element to element in hand.
+            // A batch that is alone under way goes from element to element directly.
             while let Some(next) = self.hand_over(&mut work, devices) {
                 *budget = if self.is_over() { 0 } else { budget.saturating_sub(1) };
                 if *budget == 0 || self.core.work.len() > 0 {
@@ -508,8 +510,8 @@ impl Router {
         worked
     }
 
-    /// Gives a batch to the element that it is for. Returns the input that what is left of it
-    /// goes to, if any.
+    /// Gives a batch to the element that it is for. Returns the input that the rest of it goes to,
+    /// if any.
     #[inline(always)]
     fn hand_over(&mut self, work: &mut Work, devices: &mut dyn Devices) -> Option<u32> {
         if self.core.trace.is_some()
@@ -540,6 +542,10 @@ impl Router {
         let begun = self.profile.is_some().then(Instant::now);
         with_element(&mut self.core, &mut self.elements, devices, index, |element, context| {
             element.push(port as usize, &mut work.batch, context);
+            // Packets that the element leaves are dropped, and count as dropped by it.
+            if context.core.forward == UNCONNECTED {
+                work.batch.clear();
+            }
         });
         self.charge(index, begun);
         if !self.core.deferred.is_empty() {
@@ -593,7 +599,7 @@ impl Router {
         self.core.stopped
     }
 
-    /// What to add to the clock of [`Router::run_once`] for nanoseconds since 1970.
+    /// The difference between the clock of [`Router::run_once`] and nanoseconds since 1970.
     pub fn set_wall_offset_ns(&mut self, offset_ns: u64) {
         self.core.wall_offset_ns = offset_ns;
     }
@@ -604,7 +610,7 @@ impl Router {
     }
 
     /// Most lines that an element may write in a second, 100 if never set; `None` for no bound.
-    /// Handlers, configuration and initialisation write theirs besides.
+    /// Handlers, configuration and initialisation add their own.
     pub fn set_line_limit(&mut self, limit: Option<u32>) {
         self.core.lines.set_limit(limit);
     }
@@ -624,7 +630,7 @@ impl Router {
         &self.core.names
     }
 
-    /// What has gone through element `index`.
+    /// The packet counts of element `index`.
     pub fn account(&self, index: usize) -> Option<Account> {
         self.core.accounts.get(index).copied()
     }
@@ -647,6 +653,7 @@ impl Router {
                 element.take_state(previous);
             }
         }
+        self.take_ledger(old);
         while let Some(mut work) = old.core.work.pop() {
             let port = old.core.wiring.inputs.get(work.input as usize).copied();
             if let Some(Port { element, port }) = port
@@ -672,7 +679,7 @@ impl Router {
         same.then_some(found)
     }
 
-    /// All handlers of an element with what they can do: its own and those of all elements.
+    /// All handlers of an element with their abilities: its own and those of all elements.
     pub fn handlers(&mut self, index: usize) -> Vec<(String, Flags)> {
         self.context(&mut NoDevices).handlers_of(index)
     }
@@ -700,7 +707,7 @@ impl Router {
         result
     }
 
-    /// What an element could reach that is none of the graph.
+    /// The surroundings of an element outside the graph.
     fn context<'a>(&'a mut self, devices: &'a mut dyn Devices) -> Context<'a> {
         Context { core: &mut self.core, elements: &mut self.elements, devices, me: usize::MAX }
     }
@@ -710,15 +717,14 @@ impl Router {
         self.core.globals.push(Global { name: name.to_owned(), flags, answer });
     }
 
-    /// Descriptors that elements wait for. Whoever runs the router waits for them too, and
-    /// says which are ready by [`Router::descriptor_ready`].
+    /// Descriptors that elements wait for. The caller of the router waits for them too, and reports
+    /// the ready ones by [`Router::descriptor_ready`].
     pub fn watched(&self) -> &[Watched] {
         &self.core.watched
     }
 
-    /// Tells elements that the process is about to wait for their descriptors. Returns whether
-    /// one of them has something to do already. [`Router::wake_up`] comes after it, whatever it
-    /// returns.
+    /// Tells elements that the process is about to wait for their descriptors. Returns whether one
+    /// of them has something to do already. [`Router::wake_up`] comes after it, for any result.
     pub fn fall_asleep(&mut self) -> bool {
         let elements = &mut self.elements;
         self.core.sleepers.iter().fold(false, |due, index| {
@@ -775,7 +781,7 @@ impl Router {
         self.attend(&mut NoDevices);
     }
 
-    /// Whether handlers of elements were written that ran, or somebody asked to stop.
+    /// Whether handlers of running elements were written, or a stop was requested.
     #[inline(always)]
     fn settle(&mut self, devices: &mut dyn Devices) {
         if !self.core.deferred.is_empty() {

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 
-/// What to wait for.
+/// The event to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Something to read.
@@ -16,9 +16,9 @@ pub enum Interest {
 pub struct Watched {
     /// The element.
     pub element: usize,
-    /// What it called it.
+    /// Its token.
     pub token: u32,
-    /// What it waits for.
+    /// The events that it waits for.
     pub interest: Interest,
     descriptor: Rc<dyn AsFd>,
 }

@@ -1,13 +1,13 @@
-//! Who may have packets, and who may have room for them: what Click calls notifiers.
+//! Elements that may have packets, and elements that may have room: Click's notifiers.
 //!
-//! Tasks are asked in every round, so nobody needs to be woken. A signal answers the question
-//! that is left: would a turn find anything? A source asks before it makes packets that a full
-//! queue would drop, and `scheduled` handlers tell it to the user.
+//! Every round asks all tasks, so no wake-up is needed. A signal answers the question that is left:
+//! would a turn find anything? A source asks before it makes packets that a full queue would drop,
+//! and `scheduled` handlers tell it to the user.
 
 use crate::devices::Devices;
 use crate::state::{Core, Port, Slot, UNCONNECTED, with_element};
 
-/// What an element can tell of itself beyond «always».
+/// An element's own signal beyond «always».
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notifies {
     /// [`crate::Element::has_packets`] says whether its pull outputs have packets.
@@ -17,7 +17,7 @@ pub struct Notifies {
 }
 
 impl Notifies {
-    /// Nothing: whoever asks is told of those beyond it.
+    /// Nothing: the search continues with the elements beyond it.
     pub const NOTHING: Notifies = Notifies { packets: false, room: false };
     /// Whether there are packets.
     pub const PACKETS: Notifies = Notifies { packets: true, room: false };
@@ -27,7 +27,7 @@ impl Notifies {
     pub const BOTH: Notifies = Notifies { packets: true, room: true };
 }
 
-/// What a signal is about.
+/// The subject of a signal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum About {
     #[default]
@@ -35,7 +35,7 @@ enum About {
     Room,
 }
 
-/// All who can say whether there are packets at one end of a path, or room at the other. Get
+/// All elements that know whether there are packets at one end of a path, or room at the other. Get
 /// one from [`crate::InitContext::upstream`] or [`crate::InitContext::downstream`], ask it by
 /// [`crate::Context::is_active`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Signal {
     }
 }
 
-/// Searches for those who may have packets for a pull input.
+/// Searches for the elements that may have packets for a pull input.
 pub(crate) fn upstream(core: &Core, elements: &[Slot], me: usize, port: usize) -> Signal {
     let wiring = &core.wiring;
     let sources = |element: usize| -> Vec<Port> {
@@ -69,7 +69,7 @@ pub(crate) fn upstream(core: &Core, elements: &[Slot], me: usize, port: usize) -
     search(About::Packets, first.copied().flatten(), elements, |e| e.packets, sources)
 }
 
-/// Searches for those who may have room behind a push output.
+/// Searches for the elements that may have room behind a push output.
 pub(crate) fn downstream(core: &Core, elements: &[Slot], me: usize, port: usize) -> Signal {
     let wiring = &core.wiring;
     let target = |output: usize| -> Option<Port> {
@@ -93,7 +93,7 @@ fn search(
     let mut open: Vec<Port> = first.into_iter().collect();
     while let Some(port) = open.pop() {
         let index = port.element as usize;
-        // The one who asks is out of its place; a path that leads back to it adds nothing.
+        // The asking element is out of its place; a path that leads back to it adds nothing.
         let (Some(seen), Some(Some(element))) = (seen.get_mut(index), elements.get(index)) else {
             continue;
         };
@@ -107,7 +107,7 @@ fn search(
             open.extend(next.into_iter().rev());
         }
     }
-    // Nobody can tell, for example where packets go in a circle.
+    // Unknown, for example where packets go in a circle.
     signal.always |= signal.asked.is_empty();
     signal
 }

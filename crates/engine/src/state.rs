@@ -1,4 +1,4 @@
-//! What a running graph is made of: elements, connections, tasks, and what all share.
+//! The parts of a running graph: elements, connections, tasks, and the shared state.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -11,6 +11,7 @@ use crate::call::Global;
 use crate::context::Context;
 use crate::devices::Devices;
 use crate::element::{ClassInfo, Element};
+use crate::ledger::Ledger;
 use crate::lines::Lines;
 use crate::names::Names;
 use crate::room::Rooms;
@@ -82,7 +83,7 @@ fn range(base: &[u32], element: usize) -> Range<usize> {
     }
 }
 
-/// What has gone through an element.
+/// The packet counts of an element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
     /// Calls with packets.
@@ -91,7 +92,7 @@ pub struct Account {
     pub packets: u64,
 }
 
-/// What is known of each element beside its state.
+/// The facts about each element, in addition to its state.
 pub(crate) struct Described {
     pub(crate) info: ClassInfo,
     pub(crate) arguments: Vec<String>,
@@ -107,36 +108,37 @@ pub(crate) struct Task {
     pub(crate) thread: u32,
 }
 
-/// What a router has beside its elements.
+/// A router's state apart from its elements.
 pub(crate) struct Core {
     pub(crate) wiring: Wiring,
     pub(crate) work: WorkList,
-    /// The input that the batch in hand goes to next, or [`UNCONNECTED`]; see
-    /// [`Context::forward`].
+    /// The input that the current batch goes to next, or [`UNCONNECTED`]; see [`Context::forward`].
     pub(crate) forward: u32,
     pub(crate) timers: Timers,
     pub(crate) arena: Arena,
-    /// What elements may keep of the pool.
+    /// The elements' bounds in the pool.
     pub(crate) rooms: Rooms,
     pub(crate) now_ns: u64,
-    /// What to add to `now_ns` for nanoseconds since 1970.
+    /// The difference between `now_ns` and nanoseconds since 1970.
     pub(crate) wall_offset_ns: u64,
     pub(crate) accounts: Vec<Account>,
+    /// Which element ends which packets.
+    pub(crate) ledger: Ledger,
     pub(crate) tasks: Vec<Task>,
     /// Their order where they have shares that differ.
     pub(crate) turns: Turns,
-    /// By packet of the batch in hand: the output it is for. Kept, as filling it with zeros
-    /// for each batch would cost a quarter of a nanosecond a packet.
+    /// By packet of the current batch: the output it is for. Kept, as filling it with zeros for
+    /// each batch would cost a quarter of a nanosecond a packet.
     pub(crate) ports: Vec<u16>,
     /// While a batch is split: outputs and their packets.
     pub(crate) lanes: Vec<(u16, Batch)>,
     pub(crate) names: Vec<String>,
     /// By element: name of its class.
     pub(crate) classes: Vec<&'static str>,
-    /// Packets that are followed, if somebody asked for it.
+    /// Packets that are followed, if a trace runs.
     pub(crate) trace: Option<crate::trace::Trace>,
     pub(crate) index: HashMap<String, usize>,
-    /// Requests to stop that nobody has looked at yet.
+    /// Requests to stop that are not handled yet.
     pub(crate) stops: u32,
     pub(crate) stopped: bool,
     /// The element that decides about requests to stop.
@@ -144,30 +146,30 @@ pub(crate) struct Core {
     pub(crate) log: Box<dyn FnMut(&str)>,
     /// How many lines elements have written.
     pub(crate) lines: Lines,
-    /// Who gets a copy of every message.
+    /// The receivers of a copy of every message.
     pub(crate) overheard: Vec<Rc<RefCell<Vec<String>>>>,
     pub(crate) described: Vec<Described>,
     /// Names that stand for addresses.
     pub(crate) address_names: Names,
     /// Handlers of the router that were added to it.
     pub(crate) globals: Vec<Global>,
-    /// What was written to elements while they ran.
+    /// Writes to elements while they ran.
     pub(crate) deferred: Vec<(usize, String, String)>,
-    /// What the element that is being initialised finds odd.
+    /// The warnings of the element during its initialisation.
     pub(crate) warnings: Vec<String>,
     pub(crate) watched: Vec<Watched>,
     /// Elements that want to know when the process sleeps.
     pub(crate) sleepers: Vec<usize>,
-    /// Signals of the operating system and who wants them.
+    /// Signals of the operating system and their receivers.
     pub(crate) signals: Vec<(i32, usize)>,
     /// Most packets of a pull: one in Click's order.
     pub(crate) most: usize,
 }
 
 impl Core {
-    /// Writes a message, and gives a copy to all who want one.
+    /// Writes a message, and gives a copy to all receivers.
     pub(crate) fn say(&mut self, line: &str) {
-        // Whoever writes lines ends them.
+        // The writer of lines ends them.
         let line = line.strip_suffix('\n').unwrap_or(line);
         (self.log)(line);
         for copies in &self.overheard {
@@ -241,7 +243,9 @@ pub(crate) fn with_element<R>(
     call: impl FnOnce(&mut dyn Element, &mut Context<'_>) -> R,
 ) -> Option<R> {
     let mut element = elements.get_mut(me)?.take()?;
+    let outer = core.ledger.enter(core.arena.freed(), me);
     let result = call(&mut *element, &mut Context { core, elements, devices, me });
+    core.ledger.leave(core.arena.freed(), outer);
     if let Some(slot) = elements.get_mut(me) {
         *slot = Some(element);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-/// Which timer of which element.
+/// A timer of an element.
 pub(crate) type Owner = (usize, u32);
 
 /// Timers by deadline. Setting one costs a tree insertion: timers are for seconds and

@@ -1,9 +1,9 @@
-//! Tracing: single packets are followed through the graph, with what each element did to them.
+//! Tracing: single packets are followed through the graph, with the effects of each element.
 //!
-//! Off, it costs one look a batch. On, a batch that has a packet under observation is taken
-//! apart: that packet alone is given to the element, whose outputs lead for that moment to a
-//! work list of the tracer's own, so that it sees which output each packet takes and what the
-//! element makes anew. A packet is known by its slot, which it keeps from ring to ring.
+//! Off, it costs one look a batch. On, a batch with a packet under observation is split: that
+//! packet alone goes to the element, whose outputs lead for that moment to a work list of the
+//! tracer's own. So the tracer sees which output each packet takes and which packets the element
+//! makes. A packet is known by its slot, which it keeps from ring to ring.
 
 mod event;
 mod told;
@@ -27,7 +27,7 @@ pub use self::event::{Event, Fate, Fetched, Hop, What};
 const MAX_EVENTS: usize = 4096;
 /// Most packets that are followed at the same time.
 const MAX_MARKS: usize = 256;
-/// A trace that nobody has asked about for so long ends.
+/// A trace without a request for so long ends.
 const LEASE_NS: u64 = 5_000_000_000;
 
 /// A packet under observation.
@@ -90,7 +90,7 @@ impl Tracer {
         })))
     }
 
-    /// Begins a round; false if nobody is interested any more.
+    /// Begins a round; false if the trace has ended.
     pub(crate) fn begin(&mut self, now_ns: u64) -> bool {
         self.now_ns = now_ns;
         now_ns < self.lease_ns
@@ -141,7 +141,7 @@ impl Tracer {
     /// Chooses among packets that have just been received.
     fn received(&mut self, interface: &str, packets: &[Packet]) {
         for packet in packets {
-            // Its slot was somebody else's before.
+            // Its slot had another packet before.
             if let Some(mark) = self.marks.remove(&packet.slot()) {
                 self.note(mark.number, What::Gone);
             }
@@ -176,7 +176,7 @@ impl Tracer {
     }
 }
 
-/// The interfaces, while a trace looks at what goes through them.
+/// The interfaces, while a trace reads their packets.
 pub(crate) struct Watched<'a> {
     pub(crate) inner: &'a mut dyn Devices,
     pub(crate) trace: Trace,
@@ -309,7 +309,7 @@ pub(crate) fn hand_over(
     true
 }
 
-/// Gives packets to an element as the engine does; what is left of them goes to the work list.
+/// Gives packets to an element as the engine does; the rest goes to the work list.
 fn give(
     core: &mut Core,
     elements: &mut [Slot],
@@ -328,15 +328,17 @@ fn give(
     core.forward = UNCONNECTED;
     with_element(core, elements, devices, index, |element, context| {
         element.push(to.port as usize, batch, context);
+        if context.core.forward == UNCONNECTED {
+            batch.clear();
+        }
     });
     let next = std::mem::replace(&mut core.forward, UNCONNECTED);
     if next != UNCONNECTED {
         core.work.push_batch(next, batch);
     }
-    batch.clear();
 }
 
-/// Gives one packet to an element and notes what becomes of it.
+/// Gives one packet to an element and notes the result.
 fn watch(
     trace: &Trace,
     core: &mut Core,
@@ -388,12 +390,14 @@ fn watch(
     core.forward = UNCONNECTED;
     with_element(core, elements, devices, index, |element, context| {
         element.push(to.port as usize, &mut batch, context);
+        if context.core.forward == UNCONNECTED {
+            batch.clear();
+        }
     });
     let next = std::mem::replace(&mut core.forward, UNCONNECTED);
     if next != UNCONNECTED {
         core.work.push_batch(next, &mut batch);
     }
-    batch.clear();
     std::mem::swap(&mut core.wiring.targets, &mut targets);
     std::mem::swap(&mut core.work, &mut work);
     let live_after = live(core);
@@ -422,6 +426,7 @@ fn watch(
             if real != UNCONNECTED {
                 core.work.push(real, packet);
             } else {
+                core.ledger.lose(index, (out.input - base) as usize, 1);
                 trace_end(&mut core.trace, packet.slot());
             }
         }

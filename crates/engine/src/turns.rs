@@ -1,8 +1,8 @@
 //! In which order tasks have their turns where some have a larger share than others.
 //!
-//! Stride scheduling with Click's numbers: each task has a *pass*, the least of which is next, and
-//! a turn moves it on by its stride, which is as much shorter as its share is larger. So the turns
-//! of a task with a large share lie between those of others, and not in a row.
+//! Stride scheduling with Click's numbers. Each task has a *pass*; the least one is next. A turn
+//! moves it on by its stride, which is shorter for a larger share. So the turns of a task with a
+//! large share lie between those of others, and not in a row.
 
 use std::collections::VecDeque;
 
@@ -17,7 +17,7 @@ struct Place {
 }
 
 impl Place {
-    /// Passes go round: what lies less than half of all numbers ahead is later.
+    /// Passes go round: a number less than half of all numbers ahead is later.
     fn is_after(self, pass: u32) -> bool {
         self.pass.wrapping_sub(pass).cast_signed() > 0
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::handler::HandlerError;
 use crate::names::{Named, Names};
 
-/// Reads what was written to a handler.
+/// Reads a value written to a handler.
 ///
 /// # Errors
 /// If the text is something else.
@@ -17,7 +17,7 @@ pub fn parse<T: Value>(handler: &str, text: &str) -> Result<T, HandlerError> {
 
 /// Something that can be read from one argument.
 pub trait Value: Sized {
-    /// What to say was expected.
+    /// The text after "expected".
     const WANTED: &'static str;
 
     /// Reads it; `None` if the text is something else.
@@ -192,7 +192,7 @@ impl Ipv4Prefix {
         u32::from(self.address) & self.mask()
     }
 
-    /// The prefix that a name stands for; it may say so by `:ipnet`.
+    /// The prefix that a name stands for; it may have the suffix `:ipnet`.
     pub fn named(text: &str, names: &Names) -> Option<Ipv4Prefix> {
         let (name, kind) = text.rsplit_once(':').unwrap_or((text, "net"));
         let name = if matches!(kind, "net" | "ipnet" | "ip4net") { name } else { text };

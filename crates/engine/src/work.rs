@@ -1,4 +1,4 @@
-//! Packets on their way: what has been pushed and not yet taken.
+//! Packets under way: pushed and not yet taken.
 
 use std::collections::VecDeque;
 
@@ -16,7 +16,7 @@ pub(crate) struct Work {
 pub struct Stock(Vec<Batch>);
 
 impl Stock {
-    /// Makes sure that there are so many batches. It grows with what graphs need beyond that.
+    /// Makes sure that this many batches exist. It grows with the needs of graphs.
     #[inline]
     pub fn fill(&mut self, batches: usize) {
         while self.0.len() < batches {
@@ -28,11 +28,11 @@ impl Stock {
 /// A queue of [`Work`], first in, first out, so that packets on one path keep their order.
 /// Packets for an input that waits already join those waiting, at the end.
 ///
-/// In Click's order ([`WorkList::one_by_one`]) it is a stack of single packets: what an
-/// element sends comes before all that was sent earlier, as if each push were a call.
+/// In Click's order ([`WorkList::one_by_one`]) it is a stack of single packets: an element's
+/// packets come before all that were sent earlier, as if each push were a call.
 pub(crate) struct WorkList {
     queue: VecDeque<Work>,
-    /// In Click's order: what the element in hand has sent so far.
+    /// In Click's order: the packets that the running element has sent so far.
     sent: Option<Vec<Work>>,
     /// Number of the first entry of the queue; entries are numbered without end.
     first: u64,
@@ -150,7 +150,7 @@ impl WorkList {
         std::mem::swap(&mut self.spare, &mut stock.0);
     }
 
-    /// An empty batch. Allocates only while the stock grows to what the graph needs.
+    /// An empty batch. Allocates only while the stock grows to the graph's need.
     #[inline(always)]
     pub(crate) fn take_batch(&mut self) -> Batch {
         self.spare.pop().unwrap_or_default()

@@ -10,20 +10,24 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap_complete::engine::ArgValueCompleter;
-use europa_capture::{Packet, Session, compile, line, pcapng};
+use europa_capture::wire::Line;
+use europa_capture::{Named, Packet, Session, compile, line, pcapng};
+use europa_client::{ClientError, escape};
 use europa_node::Instance;
-use europa_substrate::tap::{Direction, Lost};
+use europa_substrate::tap::{Direction, Lost, Way};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::complete;
 use crate::exit::Failure;
+use crate::target::remote;
+use crate::up::client;
 
 /// Time between two looks at the rings. The writers send no wake-up, so that a capture costs them less.
 const EVERY: Duration = Duration::from_millis(5);
 /// Time between two checks that the node still runs.
 const CHECK_EVERY: Duration = Duration::from_millis(200);
 
-/// What `capture` takes.
+/// Arguments of `capture`.
 #[derive(Args)]
 pub(crate) struct CaptureArgs {
     /// SLICE/ROUTER.INTERFACE, SLICE/ROUTER, or the name of a port, link or slice.
@@ -61,7 +65,7 @@ enum Out {
 }
 
 impl Out {
-    fn open(args: &CaptureArgs, session: &Session) -> Result<Out, String> {
+    fn open(args: &CaptureArgs, interfaces: &[Named]) -> Result<Out, String> {
         let Some(path) = &args.write else {
             let stdout = BufWriter::new(io::stdout());
             return Ok(if args.json { Out::Json(stdout) } else { Out::Text(stdout) });
@@ -78,16 +82,16 @@ impl Out {
             Box::new(File::create(path).map_err(|error| format!("{}: {error}", path.display()))?)
         };
         let to = BufWriter::with_capacity(1 << 18, to);
-        pcapng::Writer::new(to, &session.interfaces, args.snaplen, args.filter.as_deref())
+        pcapng::Writer::new(to, interfaces, args.snaplen, args.filter.as_deref())
             .map(Out::File)
             .map_err(|error| format!("{}: {error}", path.display()))
     }
 
-    fn packet(&mut self, session: &Session, packet: &Packet) -> io::Result<()> {
+    fn packet(&mut self, interfaces: &[Named], packet: &Packet) -> io::Result<()> {
         match self {
             Out::File(writer) => writer.packet(packet),
-            Out::Text(stdout) => writeln!(stdout, "{}", text(session, packet)),
-            Out::Json(stdout) => writeln!(stdout, "{}", json(session, packet)),
+            Out::Text(stdout) => writeln!(stdout, "{}", text(interfaces, packet)),
+            Out::Json(stdout) => writeln!(stdout, "{}", json(interfaces, packet)),
         }
     }
 
@@ -113,8 +117,8 @@ fn arrow(direction: Direction) -> &'static str {
     }
 }
 
-fn text(session: &Session, packet: &Packet) -> String {
-    let name = session.interfaces.get(packet.interface).map_or("?", |one| one.name.as_str());
+fn text(interfaces: &[Named], packet: &Packet) -> String {
+    let name = interfaces.get(packet.interface).map_or("?", |one| one.name.as_str());
     let drop = packet.drop.map(|cause| format!("  DROPPED: {cause}")).unwrap_or_default();
     format!(
         "{} {name} {} {}{drop}",
@@ -124,8 +128,8 @@ fn text(session: &Session, packet: &Packet) -> String {
     )
 }
 
-fn json(session: &Session, packet: &Packet) -> serde_json::Value {
-    let interface = session.interfaces.get(packet.interface);
+fn json(interfaces: &[Named], packet: &Packet) -> serde_json::Value {
+    let interface = interfaces.get(packet.interface);
     serde_json::json!({
         "time_ns": packet.time_ns,
         "interface": interface.map(|one| &one.name),
@@ -144,9 +148,12 @@ pub(crate) fn capture(instance: &Instance, args: &CaptureArgs) -> Result<ExitCod
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
+    if remote().is_some() {
+        return far(instance, args, program.as_ref(), &stop);
+    }
     europa_sandbox::give_way().map_err(|error| error.to_string())?;
     let mut session = Session::begin(&instance.directory(), &args.target, args.snaplen, args.rate)?;
-    let mut out = Out::open(args, &session)?;
+    let mut out = Out::open(args, &session.interfaces)?;
     let names: Vec<&str> = session.interfaces.iter().map(|one| one.name.as_str()).collect();
     eprintln!("capturing {}; end with Ctrl-C", names.join(", "));
     let mut count = Count { captured: 0, unwanted: 0, most: args.count.unwrap_or(u64::MAX) };
@@ -157,7 +164,7 @@ pub(crate) fn capture(instance: &Instance, args: &CaptureArgs) -> Result<ExitCod
         if packets.is_empty() {
             std::thread::sleep(EVERY);
         } else {
-            result = count.write(&mut out, &session, packets, program.as_ref());
+            result = count.write(&mut out, &session.interfaces, packets, program.as_ref());
         }
         if checked.elapsed() >= CHECK_EVERY {
             session.check().map_err(|_| "the node has ended, and the capture with it")?;
@@ -166,7 +173,7 @@ pub(crate) fn capture(instance: &Instance, args: &CaptureArgs) -> Result<ExitCod
     }
     let (last, lost) = session.stop()?;
     let result = result
-        .and_then(|()| count.write(&mut out, &session, last, program.as_ref()))
+        .and_then(|()| count.write(&mut out, &session.interfaces, last, program.as_ref()))
         .and_then(|()| out.finish(lost));
     match result {
         // The reader of the pipe has ended.
@@ -174,6 +181,59 @@ pub(crate) fn capture(instance: &Instance, args: &CaptureArgs) -> Result<ExitCod
         other => other.map_err(|error| format!("writing packets: {error}"))?,
     }
     eprintln!("{}", count.summary(lost));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A capture of a node on another machine.
+fn far(
+    instance: &Instance,
+    args: &CaptureArgs,
+    program: Option<&europa_cbpf::Program>,
+    stop: &AtomicBool,
+) -> Result<ExitCode, Failure> {
+    let (target, CaptureArgs { snaplen, rate, .. }) = (escape(&args.target), args);
+    let path = format!("/v1/captures?target={target}&snaplen={snaplen}&rate={rate}");
+    let mut count = Count { captured: 0, unwanted: 0, most: args.count.unwrap_or(u64::MAX) };
+    let (mut out, mut named, mut rest) = (None, Vec::new(), Vec::new());
+    // Whether it ended because it was to end.
+    let mut done = false;
+    let mut take = |bytes: &[u8]| -> io::Result<()> {
+        rest.extend_from_slice(bytes);
+        let end = rest.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let lines: Vec<u8> = rest.drain(..end).collect();
+        let mut packets = Vec::new();
+        for text in lines.split(|byte| *byte == b'\n') {
+            match Line::read(text) {
+                Some(Line::Interfaces(interfaces)) => {
+                    out = Some(Out::open(args, &interfaces).map_err(io::Error::other)?);
+                    let names: Vec<&str> = interfaces.iter().map(|one| one.name.as_str()).collect();
+                    eprintln!("capturing {}; end with Ctrl-C", names.join(", "));
+                    named = interfaces;
+                }
+                Some(Line::Packet(packet)) => packets.extend(packet.packet()),
+                None => {}
+            }
+        }
+        if let Some(out) = &mut out {
+            count.write(out, &named, packets, program)?;
+        }
+        done = stop.load(Ordering::Relaxed) || count.captured >= count.most;
+        if done { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
+    };
+    let ended = client(instance).stream(&path, &mut take);
+    match ended {
+        Err(_) if done => {}
+        Err(ClientError::Connection(why)) if why.contains("Broken pipe") => {
+            return Ok(ExitCode::SUCCESS);
+        }
+        Err(error) => return Err(error.into()),
+        Ok(()) => eprintln!("europa: the node has ended the capture"),
+    }
+    if let Some(out) = out {
+        out.finish(Lost::default()).map_err(|error| format!("writing packets: {error}"))?;
+    }
+    // The node knows what was lost on its side, and this connection has ended.
+    eprintln!("{} packets captured", count.captured);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -187,18 +247,19 @@ impl Count {
     fn write(
         &mut self,
         out: &mut Out,
-        session: &Session,
+        interfaces: &[Named],
         packets: Vec<Packet>,
         program: Option<&europa_cbpf::Program>,
     ) -> io::Result<()> {
-        for packet in packets {
+        // A frame that a program drops is there once: as it came.
+        for packet in packets.into_iter().filter(|packet| packet.way != Way::Verdict) {
             let wanted =
                 program.is_none_or(|wants| wants.matches(&packet.data, packet.length as usize));
             if !wanted {
                 self.unwanted += 1;
             } else if self.captured < self.most {
                 self.captured += 1;
-                out.packet(session, &packet)?;
+                out.packet(interfaces, &packet)?;
             }
         }
         out.flush()

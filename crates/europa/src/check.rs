@@ -1,4 +1,4 @@
-//! `europa check`: what is wrong with an XDP program, without a node.
+//! `europa check`: the mistakes of an XDP program, without a node.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use nix::unistd::geteuid;
 use crate::compile::{self, Flags};
 use crate::exit::Failure;
 
-/// What `check` takes.
+/// Arguments of `check`.
 #[derive(Args, Debug)]
 pub(crate) struct CheckArgs {
     /// A source in C, or an object.
@@ -43,7 +43,7 @@ pub(crate) fn check(args: &CheckArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Checks an object's programs, and says what they are.
+/// Checks an object's programs, and prints a line about each.
 ///
 /// # Errors
 /// All mistakes of all of them.
@@ -113,7 +113,7 @@ fn describe(file: &[u8], object: &Object, number: usize, kernel: bool) -> Result
     ))
 }
 
-/// Asks this machine's kernel about a program: as that of anybody, then as that of an operator.
+/// Asks this machine's kernel about a program: first as a tenant's, then as an operator's.
 fn ask(file: &[u8], program: &str) -> Result<&'static str, Problems> {
     let settings = || Settings { program: Some(program.to_owned()), ..Settings::default() };
     if try_in_kernel(file, settings(), Rights::Tenant).is_ok() {

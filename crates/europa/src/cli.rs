@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The commands.
 
 mod role;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use clap_complete::engine::ArgValueCompleter;
-use europa_node::{Instance, Lifetime, Settings};
+use europa_node::{Instance, Lifetime, Listening, Settings};
 
 use self::role::Role;
 use crate::capture::CaptureArgs;
@@ -22,39 +22,39 @@ use crate::exit::{CODES, Failure};
 use crate::filter::FilterCommand;
 use crate::get::GetArgs;
 use crate::graph::GraphArgs;
+use crate::login::ContextCommand;
+use crate::lsp::LspCommand;
 use crate::observe::ObserveArgs;
 use crate::plot::PlotArgs;
+use crate::target::TargetArgs;
+use crate::token::TokenCommand;
 use crate::trace::TraceArgs;
 use crate::{
     bench, capture, check, click, compile, complete, delete, describe, exec, explain, filter,
-    follow, get, graph, import, observe, plot, print, roles, routers, show, status, top, trace, up,
-    watch,
+    follow, get, graph, import, login, lsp, observe, plot, print, roles, routers, show, status,
+    target, token, top, trace, up, watch,
 };
 
 /// Run many isolated virtual routers on one Linux server.
 ///
-/// A configuration is a set of small YAML documents: ports, slices, links, hosts, routers and
-/// filters. `europa up FILE` starts a node and applies the configuration. `europa apply FILE`
+/// A configuration is a set of small YAML documents: ports, slices, links, hosts, routers, filters
+/// and users. `europa up FILE` starts a node and applies the configuration. `europa apply FILE`
 /// changes a running node; only objects that differ change. `europa status`, `get`, `describe`,
 /// `stats`, `events` and `logs` show the state of the node.
 ///
 /// All commands except `node` and `doctor` are clients of the node's REST interface at
-/// /run/europa/NAME/node.sock.
+/// /run/europa/NAME/node.sock, or of a node on another machine: see `europa help login`.
 #[derive(Parser)]
 #[command(name = "europa", version, max_term_width = 100, infer_subcommands = true)]
 #[command(after_help = "Start with `europa doctor`, then `europa up examples/two-slices.yaml`.\n\
     `europa help COMMAND` explains a command. The user guide is in docs/.")]
 #[command(after_long_help = CODES)]
 pub(crate) struct Cli {
-    /// Name of the node, if this machine runs several.
-    #[arg(
-        long,
-        global = true,
-        value_name = "NAME",
-        default_value = "default",
-        env = "EUROPA_INSTANCE"
-    )]
-    instance: String,
+    /// Name of a node of this machine, if it runs several. Default: `default`.
+    #[arg(long, global = true, value_name = "NAME", env = "EUROPA_INSTANCE")]
+    instance: Option<String>,
+    #[command(flatten)]
+    target: TargetArgs,
     #[command(subcommand)]
     command: Command,
 }
@@ -112,11 +112,24 @@ pub(crate) struct Starting {
     #[arg(long, value_name = "N", env = "EUROPA_WORKERS",
         value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) workers: Option<u32>,
+    /// Take requests of users by TLS at ADDRESS:PORT.
+    #[arg(long, value_name = "ADDRESS:PORT", env = "EUROPA_LISTEN")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// File with the node's certificate for --listen, and those that vouch for it, as PEM.
+    ///
+    /// Default: a certificate of the node's own authority, which is made at the first start.
+    #[arg(long, value_name = "FILE", env = "EUROPA_TLS_CERT", requires_all = ["listen", "tls_key"])]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// File with the private key of --tls-cert, as PEM.
+    #[arg(long, value_name = "FILE", env = "EUROPA_TLS_KEY", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
 }
 
 impl Starting {
     fn settings(&self) -> Settings {
-        Settings { metrics_at: self.metrics, workers: self.workers.unwrap_or(1) }
+        let files = self.tls_cert.clone().zip(self.tls_key.clone());
+        let listening = self.listen.map(|at| Listening { at, files });
+        Settings { metrics_at: self.metrics, workers: self.workers.unwrap_or(1), listening }
     }
 }
 
@@ -313,6 +326,41 @@ enum Command {
         #[command(subcommand)]
         command: FilterCommand,
     },
+    /// Show flows and their label switched paths.
+    Lsp {
+        #[command(subcommand)]
+        command: LspCommand,
+    },
+    /// Make, list and revoke tokens, with which users ask a node over the network.
+    Token {
+        #[command(subcommand)]
+        command: TokenCommand,
+    },
+    /// Use a node on another machine from now on.
+    ///
+    /// Checks the token of --token-file at the node, and keeps both as a context. --ca names the
+    /// certificate of the node's authority.
+    Login {
+        /// The node, such as `https://node.example:7443`.
+        #[arg(value_name = "NODE")]
+        to: String,
+        /// The name that the node knows you by.
+        #[arg(long)]
+        user: String,
+        /// Name of the context. Default: USER@HOST:PORT.
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// Forget a context and its token.
+    Logout {
+        /// The context. Default: the one in use.
+        name: Option<String>,
+    },
+    /// List contexts, and choose the one in use.
+    Context {
+        #[command(subcommand)]
+        command: ContextCommand,
+    },
     /// Convert the topology of another tool.
     Import {
         #[command(subcommand)]
@@ -330,10 +378,15 @@ enum Command {
     ///
     /// An object that others need is not removed: a slice with routers, a port with interfaces.
     Delete(DeleteArgs),
-    /// Check what this machine's kernel and settings allow.
+    /// Check this machine's kernel and settings.
     ///
-    /// Exits with 1 if Europa cannot run here.
+    /// Exits with 1 if Europa cannot run here. With --live, checks the running node: of each router
+    /// and interface, that every packet is somewhere or was lost for a known cause. Exits with 1 if
+    /// that does not hold within a second; packets under way count on neither side.
     Doctor {
+        /// Check the counters of the running node.
+        #[arg(long)]
+        live: bool,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -359,7 +412,7 @@ enum Command {
     },
     /// Measure Europa beside Linux, XDP, Click and testpmd.
     ///
-    /// Runs `europa-bench`, which is installed beside this program if it was built.
+    /// Runs `europa-bench` of this program's folder or of PATH.
     /// `europa bench --help` lists its cases and options.
     #[command(disable_help_flag = true, disable_version_flag = true)]
     Bench {
@@ -378,10 +431,10 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Say what is wrong with an XDP program, a source in C or an object. Needs no node.
+    /// Check an XDP program, a source in C or an object. Needs no node.
     ///
-    /// All mistakes at once, each at its line, with what to do about it. A source is compiled as
-    /// `europa compile` does it.
+    /// Shows all mistakes at once, each at its line with a remedy. A source is compiled as by
+    /// `europa compile`.
     Check(CheckArgs),
     /// Compile an XDP program from C to an object, and check it. Needs no node.
     ///
@@ -427,7 +480,7 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
 enum Import {
     /// From containerlab: kinds linux, frr, bridge, ext-container and host.
     ///
-    /// Whatever has no counterpart in Europa is printed to standard error with its line.
+    /// Fields without a counterpart in Europa are printed to standard error with their lines.
     Containerlab {
         /// The topology, such as lab.clab.yml.
         file: PathBuf,
@@ -437,10 +490,51 @@ enum Import {
     },
 }
 
+impl Command {
+    /// Whether it asks a node, which may be on another machine.
+    fn asks_a_node(&self) -> bool {
+        !matches!(
+            self,
+            Command::Up { .. }
+                | Command::Explain { .. }
+                | Command::Plot(_)
+                | Command::Bench { .. }
+                | Command::Click { .. }
+                | Command::Import { .. }
+                | Command::Doctor { .. }
+                | Command::Check(_)
+                | Command::Compile(_)
+                | Command::Completion { .. }
+                | Command::Schema { .. }
+                | Command::Login { .. }
+                | Command::Logout { .. }
+                | Command::Context { .. }
+                | Command::Node { .. }
+                | Command::Role(_)
+        )
+    }
+
+    /// The name of a command that asks a node and needs the node's machine.
+    fn on_the_machine(&self) -> Option<&'static str> {
+        match self {
+            Command::Exec { .. } => Some("exec"),
+            Command::Trace(_) => Some("trace"),
+            Command::Graph(_) => Some("graph"),
+            _ => None,
+        }
+    }
+}
+
 impl Cli {
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
-        let instance =
-            Instance::new(&self.instance).map_err(|error| Failure::usage(error.to_string()))?;
+        let name = self.instance.as_deref().unwrap_or("default");
+        let instance = Instance::new(name).map_err(|error| Failure::usage(error.to_string()))?;
+        if self.command.asks_a_node() {
+            target::choose(&self.target, self.instance.is_some())?;
+        }
+        if let Some(command) = self.command.on_the_machine() {
+            target::local_only(command)?;
+        }
         match self.command {
             Command::Up { apply, starting } => up::up(&instance, &apply, &starting),
             Command::Apply(apply) => up::apply(&instance, &apply),
@@ -479,12 +573,20 @@ impl Cli {
             Command::Trace(args) => trace::trace(&instance, &args),
             Command::Graph(args) => graph::graph(&instance, &args),
             Command::Filter { command } => filter::filter(&instance, command),
+            Command::Lsp { command } => lsp::lsp(&instance, command),
+            Command::Token { command } => token::token(&instance, &command),
+            Command::Login { to, user, name } => {
+                login::login(&to, &user, name.as_deref(), &self.target)
+            }
+            Command::Logout { name } => login::logout(name.as_deref()),
+            Command::Context { command } => login::context(&command),
             Command::Import { from: Import::Containerlab { file, output } } => {
                 Ok(import::containerlab(&file, output)?)
             }
             Command::Restart { routers } => routers::restart(&instance, &routers),
             Command::Delete(args) => delete::delete(&instance, &args),
-            Command::Doctor { json } => show::doctor(json),
+            Command::Doctor { live: true, json } => show::doctor_live(&instance, json),
+            Command::Doctor { live: false, json } => show::doctor(json),
             Command::Check(args) => check::check(&args),
             Command::Compile(args) => compile::compile(&args),
             Command::Completion { shell } => print::completion(shell),
@@ -528,6 +630,12 @@ mod tests {
             "europa explain router.fast_path",
             "europa watch routers",
             "europa wr red/r1 a.reset",
+            "europa --node https://n:1 --token-file t get routers",
+            "europa get routers --node https://n:1 --token-file t --ca c",
+            "europa login https://n:1 --user alice --token-file t --ca c",
+            "europa token create alice --expires 12h",
+            "europa token revoke alice --all",
+            "europa up -f x.yaml --listen 0.0.0.0:7443",
         ] {
             let words = line.split(' ');
             assert!(Cli::command().try_get_matches_from(words).is_ok(), "{line}");

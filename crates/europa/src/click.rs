@@ -145,7 +145,7 @@ fn describe(graph: &Graph) -> String {
     )
 }
 
-/// Runs a configuration and draws it with what each element did and what it cost.
+/// Runs a configuration and draws it with each element's work and cost.
 fn draw_measured(mut options: Options, as_dot: bool) -> ExitCode {
     // The run itself would write its own text there.
     let output = options.output.take().filter(|file| file != "-");

@@ -10,6 +10,7 @@ use europa_client::{Client, Deadlines};
 use europa_node::Instance;
 
 use crate::kinds::{KINDS, plural};
+use crate::target::{self, TargetArgs};
 use crate::{explain, routers, selected};
 
 /// The words before the one that is completed, as the shell hands them over.
@@ -44,17 +45,17 @@ fn kind(line: &[String]) -> Option<&'static str> {
 
 /// A client of the node that the command line means. It does not wait long: the user waits.
 fn client() -> Option<Client> {
-    let name = instance(&line())
-        .or_else(|| std::env::var("EUROPA_INSTANCE").ok())
-        .unwrap_or_else(|| "default".to_owned());
-    let instance = Instance::new(&name).ok()?;
+    let name = instance(&line()).or_else(|| std::env::var("EUROPA_INSTANCE").ok());
+    // The node that the command itself would address; without a choice, the node of this machine.
+    let _ = target::choose(&TargetArgs::default(), name.is_some());
+    let instance = Instance::new(name.as_deref().unwrap_or("default")).ok()?;
     let deadlines = Deadlines {
         silence: Duration::from_millis(500),
         probe: Duration::from_millis(500),
         reading: Duration::from_secs(2),
         ..Deadlines::default()
     };
-    Some(Client::new(instance.socket()).with_deadlines(deadlines))
+    Some(target::client(&instance).with_deadlines(deadlines))
 }
 
 /// The objects of some kinds, in the form that `shown` makes of plural and name.
@@ -123,6 +124,16 @@ pub(crate) fn slices(current: &OsStr) -> Vec<CompletionCandidate> {
     names(&["slices"], current)
 }
 
+/// Flows.
+pub(crate) fn flows(current: &OsStr) -> Vec<CompletionCandidate> {
+    names(&["flows"], current)
+}
+
+/// Users.
+pub(crate) fn users(current: &OsStr) -> Vec<CompletionCandidate> {
+    names(&["users"], current)
+}
+
 /// Objects with packets to capture, and interfaces of routers.
 pub(crate) fn captured(current: &OsStr) -> Vec<CompletionCandidate> {
     let mut captured = names(&["routers", "ports", "links", "slices"], current);
@@ -152,7 +163,7 @@ pub(crate) fn logs(current: &OsStr) -> Vec<CompletionCandidate> {
     logs
 }
 
-/// What `exec` enters.
+/// The objects that `exec` enters.
 pub(crate) fn entered(current: &OsStr) -> Vec<CompletionCandidate> {
     names(&["routers", "hosts"], current)
 }

@@ -12,7 +12,7 @@ use crate::exit::Failure;
 use crate::kinds::{Reference, plural};
 use crate::up::{Progress, client, print};
 
-/// What `delete` takes.
+/// Arguments of `delete`.
 #[derive(Args)]
 pub(crate) struct DeleteArgs {
     /// A kind and names, as in `router red/r1 red/r2`; or KIND/NAME, once or several times.

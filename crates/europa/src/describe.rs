@@ -18,10 +18,10 @@ use crate::kinds::Reference;
 use crate::table::{Colours, Table, line, plain, plain_lines};
 use crate::up::client;
 
-/// What `describe` takes.
+/// Arguments of `describe`.
 #[derive(Args)]
 pub(crate) struct DescribeArgs {
-    /// port, slice, link, host, router or filters; or KIND/NAME.
+    /// port, slice, link, host, router, filters or user; or KIND/NAME.
     #[arg(add = ArgValueCompleter::new(complete::kinds))]
     kind: String,
     /// The object's name: SLICE/NAME for a router.
@@ -117,7 +117,7 @@ fn addresses(stats: &NodeStats, object: &Object) {
     }
 }
 
-/// What the document of a router says that an interface is attached to.
+/// The other end of an interface, by a router's document.
 fn attached(object: &Object, interface: &str) -> String {
     let fields = object.document.get("interfaces").and_then(|all| all.get(interface));
     let named = ["port", "link"].into_iter().find_map(|kind| {

@@ -116,7 +116,7 @@ fn resolve<'a>(schema: &'a Value, mut at: &'a Value) -> &'a Value {
     at
 }
 
-/// What a value may be instead of `null`.
+/// The schema of a value without `null`.
 fn choices(at: &Value) -> Vec<&Value> {
     let lists = ["anyOf", "oneOf"].into_iter().filter_map(|name| at.get(name)?.as_array());
     lists.flatten().filter(|one| one.get("type").and_then(Value::as_str) != Some("null")).collect()
@@ -142,7 +142,7 @@ fn description(at: &Value) -> String {
     at.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// What a value looks like, in a few words.
+/// The form of a value, in a few words.
 fn form(schema: &Value, at: &Value) -> String {
     if let Some(value) = at.get("const") {
         return format!("always {value}");

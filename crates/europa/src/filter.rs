@@ -17,6 +17,7 @@ use serde_json::Value;
 use crate::complete;
 use crate::exit::Failure;
 use crate::table::{Colours, Table, errors_in_colour, line, out};
+use crate::target::remote;
 use crate::up::{Progress, client};
 
 /// Commands about rules.
@@ -60,8 +61,8 @@ pub(crate) enum FilterCommand {
     },
     /// Add the rules of a file, all at once.
     ///
-    /// The file has one rule a line, as `add` takes them, or filters in the format of ClassBench,
-    /// of which the first has the highest priority.
+    /// The file has one rule a line, as `add` takes them, or filters in ClassBench's format, the
+    /// first with the highest priority.
     Load {
         /// The slice.
         #[arg(add = ArgValueCompleter::new(complete::slices))]
@@ -100,6 +101,9 @@ pub(crate) fn filter(instance: &Instance, command: FilterCommand) -> Result<Exit
 /// A client of the node, or, in a router's slow path, of the socket that the node has there for
 /// the router's programs.
 fn node(instance: &Instance) -> Client {
+    if remote().is_some() {
+        return client(instance);
+    }
     let inside = Client::new("\0europa");
     match instance.socket().exists() || !inside.is_there() {
         true => client(instance),

@@ -15,10 +15,10 @@ use crate::kinds::{KINDS, Reference, plural};
 use crate::table::{Colours, Table, line, out};
 use crate::up::client;
 
-/// What `get` takes.
+/// Arguments of `get`.
 #[derive(Args)]
 pub(crate) struct GetArgs {
-    /// ports, slices, links, hosts, routers, filters or all; or KIND/NAME.
+    /// ports, slices, links, hosts, routers, filters, users or all; or KIND/NAME.
     #[arg(add = ArgValueCompleter::new(complete::kinds))]
     kind: Option<String>,
     /// Name of one object: SLICE/NAME for a router.
@@ -59,7 +59,7 @@ impl GetArgs {
     }
 }
 
-/// What a command line selects: all objects of some kinds, or one object.
+/// The selection of a command line: all objects of some kinds, or one object.
 #[derive(Clone, Debug)]
 pub(crate) enum Selection {
     All(Vec<&'static str>),
@@ -131,7 +131,7 @@ pub(crate) fn yaml(objects: &[Object]) -> Result<String, Failure> {
     Ok(texts.join("---\n"))
 }
 
-/// A table for each kind that there are objects of.
+/// A table for each kind with objects.
 pub(crate) fn tables(objects: &[Object], several: bool, wide: bool, colours: Colours) -> String {
     let mut text = String::new();
     for (many, kind, _) in KINDS {
@@ -180,6 +180,24 @@ fn columns(kind: &str) -> &'static [(&'static str, bool, Cell)] {
             ("ADDRESSES", true, addresses),
             ("CHANGED", true, |object| object.changed.clone()),
             ("MESSAGE", true, message),
+        ],
+        "flow" => &[
+            ("NAME", false, name),
+            ("STATE", false, state),
+            ("SLICE", false, |object| field(object, "slice")),
+            ("FROM", false, |object| field(object, "from")),
+            ("TO", false, |object| field(object, "to")),
+            ("BANDWIDTH", false, |object| field(object, "bandwidth")),
+            ("CHANGED", true, |object| object.changed.clone()),
+            ("MESSAGE", true, message),
+        ],
+        "user" => &[
+            ("NAME", false, name),
+            ("ADMIN", false, |object| field(object, "admin")),
+            ("ROLES", false, roles),
+            ("DESCRIPTION", false, |object| field(object, "description")),
+            ("GENERATION", true, |object| object.generation.to_string()),
+            ("CHANGED", true, |object| object.changed.clone()),
         ],
         _ => &[
             ("NAME", false, name),
@@ -250,6 +268,15 @@ fn addresses(object: &Object) -> String {
     if all.is_empty() { "-".to_owned() } else { all.join(",") }
 }
 
+/// The roles of a user's document.
+fn roles(object: &Object) -> String {
+    let roles = object.document.get("roles").and_then(Value::as_object);
+    let all = roles.into_iter().flatten();
+    let all: Vec<String> =
+        all.map(|(slice, role)| format!("{slice}:{}", text(Some(role)))).collect();
+    if all.is_empty() { "-".to_owned() } else { all.join(",") }
+}
+
 fn fast_path(object: &Object) -> String {
     let Some(fast_path) = object.document.get("fast_path") else { return "-".to_owned() };
     let text = |name: &str| fast_path.get(name).and_then(Value::as_str);
@@ -298,8 +325,8 @@ mod tests {
             Err(_) => "wrong".to_owned(),
         };
         for (kind, name, wanted) in [
-            (None, None, "ports slices links hosts routers filters"),
-            (Some("all"), None, "ports slices links hosts routers filters"),
+            (None, None, "ports slices links hosts routers filters flows users"),
+            (Some("all"), None, "ports slices links hosts routers filters flows users"),
             (Some("r"), None, "routers"),
             (Some("router"), Some("red/r1"), "/v1/routers/red/r1"),
             (Some("router/red/r1"), None, "/v1/routers/red/r1"),

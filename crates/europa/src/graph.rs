@@ -27,7 +27,7 @@ const SECONDS: Duration = Duration::from_millis(500);
 /// Longest configuration in a box, in characters.
 const LONGEST: usize = 34;
 
-/// What `graph` takes.
+/// Arguments of `graph`.
 #[derive(Args)]
 pub(crate) struct GraphArgs {
     /// `topology`, or SLICE/ROUTER for the elements of a router.
@@ -95,7 +95,7 @@ fn rates(instance: &Instance) -> Result<Rates, Failure> {
     Ok(rows.into_iter().map(rate).collect())
 }
 
-/// By name of a link: what its document says of rate, delay and losses, a line each.
+/// By name of a link: its document's rate, delay and losses, a line each.
 type Links = HashMap<String, Vec<String>>;
 
 fn links(instance: &Instance) -> Result<Links, Failure> {

@@ -1,4 +1,4 @@
-//! What `--help` and the manual pages add to each command's own text: examples and exit codes.
+//! Additions of `--help` and the manual pages to each command's own text: examples and exit codes.
 
 use clap::{Command, CommandFactory, FromArgMatches};
 
@@ -6,7 +6,7 @@ use crate::cli::Cli;
 use crate::exit::CODES;
 
 /// Examples, by command.
-const EXAMPLES: [(&str, &str); 29] = [
+const EXAMPLES: [(&str, &str); 34] = [
     (
         "up",
         "europa up examples/two-slices.yaml\n  europa up network.yaml tenants/\n  \
@@ -62,7 +62,10 @@ const EXAMPLES: [(&str, &str); 29] = [
     ("write", "europa write red/r1 right.reset_counts"),
     ("restart", "europa restart red/r1 blue/r1"),
     ("delete", "europa delete router red/r1 red/r2\n  europa delete router/red/r1 slice/red"),
-    ("doctor", "europa doctor\n  europa doctor --json | jq '.[] | select(.verdict != \"works\")'"),
+    (
+        "doctor",
+        "europa doctor\n  europa doctor --live\n  europa doctor --json | jq '.[] | select(.verdict != \"works\")'",
+    ),
     (
         "completion",
         "europa completion bash > /etc/bash_completion.d/europa\n  \
@@ -75,17 +78,26 @@ const EXAMPLES: [(&str, &str); 29] = [
          europa filter add red 'protocol: tcp, destination_port: 23, action: drop'\n  \
          europa filter list red\n  europa filter del red 7",
     ),
+    ("lsp", "europa lsp list\n  europa lsp show voice\n  europa lsp show voice --json"),
+    ("token", "europa token create alice --expires 30d > alice.token\n  europa token list alice"),
+    (
+        "login",
+        "europa login https://node.example:7443 --user alice --token-file alice.token --ca ca.pem",
+    ),
+    ("logout", "europa logout"),
+    ("context", "europa context list\n  europa context use local"),
     ("import", "europa import containerlab lab.clab.yml > lab.yaml"),
     ("node", "europa node\n  systemctl enable --now europa@default"),
 ];
 
 /// The commands in the order of `europa --help`, by purpose.
-const GROUPS: [(&str, &[&str]); 6] = [
+const GROUPS: [(&str, &[&str]); 7] = [
     ("Configure", &["up", "apply", "diff", "delete", "down", "explain", "import"]),
     ("State", &["status", "get", "describe", "watch", "events", "logs", "doctor"]),
     ("Counters", &["stats", "top", "record", "plot"]),
-    ("Packets", &["capture", "trace", "graph", "filter"]),
+    ("Packets", &["capture", "trace", "graph", "filter", "lsp"]),
     ("Routers", &["read", "write", "restart", "exec"]),
+    ("Users", &["login", "logout", "context", "token"]),
     ("Other", &["node", "click", "check", "compile", "bench", "completion", "schema", "help"]),
 ];
 

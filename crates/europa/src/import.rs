@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Prints or writes the configuration. Notes on what has no counterpart go to standard error.
+/// Prints or writes the configuration. Notes on fields without a counterpart go to standard error.
 pub(crate) fn containerlab(file: &Path, output: Option<PathBuf>) -> Result<ExitCode, String> {
     let shown = file.display();
     let text = fs::read_to_string(file).map_err(|error| format!("{shown}: {error}"))?;

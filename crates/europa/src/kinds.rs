@@ -5,13 +5,15 @@ use europa_client::escape;
 use crate::exit::Failure;
 
 /// Kinds of objects: plural, singular, and a short word.
-pub(crate) const KINDS: [(&str, &str, &str); 6] = [
+pub(crate) const KINDS: [(&str, &str, &str); 8] = [
     ("ports", "port", "p"),
     ("slices", "slice", "s"),
     ("links", "link", "l"),
     ("hosts", "host", "h"),
     ("routers", "router", "r"),
     ("filters", "filters", "f"),
+    ("flows", "flow", "w"),
+    ("users", "user", "u"),
 ];
 
 /// The plural of a kind, as the paths of the REST interface have it.

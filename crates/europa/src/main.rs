@@ -24,6 +24,9 @@
 //! | `trace`    | `trace`: single packets through a router                     |
 //! | `graph`    | `graph`: drawings of the topology and of elements            |
 //! | `filter`   | `filter`: rules of slices                                    |
+//! | `token`    | `token`: tokens of users                                     |
+//! | `login`    | `login`, `logout`, `context`: nodes on other machines        |
+//! | `target`   | which node a command talks to                                |
 //! | `handler`  | handlers of routers, for `trace` and `graph`                 |
 //! | `import`   | topologies of other tools                                    |
 //! | `follow`   | `events`, `logs`                                             |
@@ -59,6 +62,8 @@ mod help;
 mod host;
 mod import;
 mod kinds;
+mod login;
+mod lsp;
 mod observe;
 mod plot;
 mod print;
@@ -70,7 +75,9 @@ mod show;
 mod slow_path;
 mod status;
 mod table;
+mod target;
 mod text_difference;
+mod token;
 mod top;
 mod trace;
 mod up;

@@ -16,10 +16,10 @@ use crate::table::{Colours, line, out, plain_lines};
 use crate::up::client;
 use crate::watch::{Beat, CLEAR};
 
-/// What `watch` takes.
+/// Arguments of `watch`.
 #[derive(Args)]
 pub(crate) struct ObserveArgs {
-    /// ports, slices, links, hosts, routers, filters or all; or KIND/NAME.
+    /// ports, slices, links, hosts, routers, filters, users or all; or KIND/NAME.
     #[arg(add = ArgValueCompleter::new(complete::kinds))]
     kind: Option<String>,
     /// Name of one object: SLICE/NAME for a router.
@@ -100,7 +100,7 @@ fn changed<'a>(before: &[Object], now: &'a [Object]) -> Vec<&'a Object> {
     now.iter().filter(is_new).collect()
 }
 
-/// Objects that there are no more.
+/// Objects that have gone.
 fn gone<'a>(before: &'a [Object], now: &[Object]) -> Vec<&'a Object> {
     before.iter().filter(|old| !now.iter().any(|one| is_same(one, old))).collect()
 }

@@ -12,10 +12,10 @@ use europa_draw::chart::{Line, Lines, panels};
 use crate::exit::Failure;
 use crate::rates::{Interval, Unit, View};
 
-/// Most curves in one chart: more cannot be told apart.
+/// Most curves in one chart: more could not be distinguished.
 const MOST_CURVES: usize = 6;
 
-/// What `plot` takes.
+/// Arguments of `plot`.
 #[derive(Args, Debug)]
 pub(crate) struct PlotArgs {
     /// A recording of `europa record`.
@@ -83,7 +83,7 @@ enum Figure {
 const BY_DEFAULT: [Figure; 4] = [Figure::In, Figure::Out, Figure::Drops, Figure::Waiting];
 
 impl Figure {
-    /// Heading, unit, what one of that unit is, and the column of a view.
+    /// Heading, unit, the factor of that unit, and the column of a view.
     fn drawn(self) -> (&'static str, &'static str, f64, (&'static str, Unit)) {
         match self {
             Self::In => ("received", "Mb/s", 1e6, ("in", Unit::Bits)),

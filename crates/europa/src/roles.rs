@@ -48,8 +48,8 @@ pub(crate) fn name_process(name: &CStr) {
     let _ = nix::sys::prctl::set_name(name);
 }
 
-/// Raises the limit of open files to what the hard limit allows. Processes that a node starts
-/// inherit it, and set their own.
+/// Raises the limit of open files to the hard limit. Processes that a node starts inherit it, and
+/// set their own.
 pub(crate) fn raise_descriptors() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
@@ -129,6 +129,20 @@ pub(crate) fn router(
     name_process(c"europa-router");
     finish(europa_router::run(control))
 }
+
+/// The signaller of a slice.
+pub(crate) fn signaller(number: u32, slice: &str, cpus: &[usize]) -> Result<ExitCode, Failure> {
+    // A signaller has a router's rights: sockets that the node gives it, a clock, and memory.
+    let mut profile = Profile::router(slice, number);
+    profile.limits.open_files = SIGNALLER_DESCRIPTORS;
+    profile.descriptors = vec![CONTROL];
+    let control = locked_in(&profile, cpus)?;
+    name_process(c"europa-signal");
+    finish(europa_signaller::run(control))
+}
+
+/// Most descriptors of a signaller: one for each router of its slice that signals.
+const SIGNALLER_DESCRIPTORS: u64 = 4096;
 
 /// Folders that every program may read: the system's programs and libraries.
 const SYSTEM: [&str; 4] = ["/usr", "/lib", "/lib64", "/bin"];

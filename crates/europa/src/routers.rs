@@ -22,7 +22,7 @@ pub(crate) fn path(router: &str) -> Result<String, Failure> {
     }
 }
 
-/// A sentence with the routers that there are; empty if no node answers.
+/// A sentence that lists the routers; empty if no node answers.
 pub(crate) fn known(instance: &Instance) -> String {
     let Ok(all) = client(instance).get::<Objects>("/v1/routers") else { return String::new() };
     let mut names: Vec<String> = all.items.into_iter().map(|router| router.name).collect();

@@ -1,14 +1,20 @@
-//! `stats` and `doctor`: a node's counters, and what the machine allows.
+//! `stats` and `doctor`: a node's counters, and the abilities of the machine.
 
 use std::process::ExitCode;
+use std::time::Duration;
 
-use europa_api::stats::{InlineStats, NodeStats, PortStats};
+use europa_api::balance::Balance;
+use europa_api::stats::{InlineStats, LedgerStats, NodeStats, PortStats};
 use europa_node::{Instance, doctor as physician};
+use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::selected::only;
 use crate::table::{line, out, scaled};
 use crate::up::client;
+
+/// Counters, and where the packets of each router are.
+const WITH_LEDGERS: &str = "/v1/stats?ledgers=true";
 
 pub(crate) fn stats(
     instance: &Instance,
@@ -16,7 +22,7 @@ pub(crate) fn stats(
     all: bool,
     json: bool,
 ) -> Result<ExitCode, Failure> {
-    let mut stats: NodeStats = client(instance).get("/v1/stats")?;
+    let mut stats: NodeStats = client(instance).get(WITH_LEDGERS)?;
     if let Some(name) = name {
         stats = only(stats, name)?;
     }
@@ -59,6 +65,7 @@ fn table(stats: &NodeStats) -> String {
             router.name, router.state, router.restarts
         );
         text += &router.inline.as_ref().map_or(String::new(), inline);
+        text += &router.ledger.as_ref().map_or(String::new(), ledger);
         for (reason, count) in &router.by_linux {
             text += &format!("  {count} by Linux because: {reason}\n");
         }
@@ -121,7 +128,7 @@ fn table(stats: &NodeStats) -> String {
     text
 }
 
-/// What the switch has done.
+/// The counters of the switch.
 fn switch(stats: &NodeStats) -> String {
     match &stats.switch {
         Some(switch) => format!(
@@ -139,7 +146,7 @@ fn switch(stats: &NodeStats) -> String {
     }
 }
 
-/// What an inline router uses of the switch.
+/// An inline router's use of the switch.
 fn inline(of: &InlineStats) -> String {
     let us = |ns: u64| ns / 1000;
     let mean = us(of.spent_ns.checked_div(of.turns).unwrap_or(0));
@@ -154,6 +161,14 @@ fn inline(of: &InlineStats) -> String {
         scaled(of.memory_bytes as f64, "B"),
         scaled(of.quota_bytes as f64, "B")
     )
+}
+
+/// The packets that ended in a router, by cause, as text.
+fn ledger(of: &LedgerStats) -> String {
+    let lines = |counts: &[(String, u64)], what: &str| -> String {
+        counts.iter().map(|(by, count)| format!("    {count} {what} {by}\n")).collect()
+    };
+    lines(&of.consumed, "consumed by") + &lines(&of.dropped, "dropped by")
 }
 
 /// The queues of ports, as a tree.
@@ -227,6 +242,48 @@ pub(crate) fn doctor(json: bool) -> Result<ExitCode, Failure> {
     }
     let fit = findings.iter().all(|finding| !finding.is_fatal());
     Ok(if fit { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The result for an equation of counters.
+#[derive(Serialize)]
+struct Checked {
+    of: String,
+    holds: bool,
+    equation: String,
+}
+
+/// How often, and how long between two times, equations are read until all hold: packets that
+/// are under way stand on neither side.
+const READINGS: u32 = 10;
+const BETWEEN: Duration = Duration::from_millis(100);
+
+/// Checks of the node that runs that each packet is somewhere, or was lost for a known cause.
+pub(crate) fn doctor_live(instance: &Instance, json: bool) -> Result<ExitCode, Failure> {
+    let read = || -> Result<Vec<Balance>, Failure> {
+        Ok(Balance::all(&client(instance).get::<NodeStats>(WITH_LEDGERS)?))
+    };
+    let mut balances = read()?;
+    for _ in 1..READINGS {
+        if balances.iter().all(Balance::holds) {
+            break;
+        }
+        std::thread::sleep(BETWEEN);
+        balances = read()?;
+    }
+    if json {
+        let checked = balances.iter().map(|balance| Checked {
+            of: balance.of.clone(),
+            holds: balance.holds(),
+            equation: balance.to_string(),
+        });
+        line!("{}", serde_json::to_string_pretty(&checked.collect::<Vec<_>>())?);
+    } else {
+        for balance in &balances {
+            line!("{}  {balance}", if balance.holds() { "ok     " } else { "WRONG  " });
+        }
+    }
+    let all = balances.iter().all(Balance::holds);
+    Ok(if all { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ pub(crate) fn init() -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a `europa daemon` process does for a program.
+/// The task of a `europa daemon` process for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Part {
     /// It starts process 1 of the program's own pid namespace and waits for that.

@@ -86,6 +86,9 @@ fn text(
     if let Some(at) = &info.metrics_at {
         text += &format!("  metrics at http://{at}/metrics\n");
     }
+    if let Some(at) = &info.listens_at {
+        text += &format!("  requests of users at https://{at}\n");
+    }
     let counts = counts(objects);
     for (many, kind, _) in KINDS {
         let Some(states) = counts.get(kind) else { continue };
@@ -146,6 +149,8 @@ mod tests {
             name: String::new(),
             reason: "Ended".into(),
             message: "killed".into(),
+            who: None,
+            from: None,
         };
         let shown = text(&info, &NodeStats::default(), &objects, &[event], Colours::none());
         for wanted in [

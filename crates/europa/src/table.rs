@@ -165,7 +165,7 @@ impl Table {
 
 /// A number in at most four characters with its unit: `1.2 Gb/s`, `300 MB`, `17 p/s`.
 ///
-/// The parsers of rates and sizes in documents read what this prints for `b/s` and `B`.
+/// The parsers of rates and sizes in documents read this output for `b/s` and `B`.
 pub(crate) fn scaled(value: f64, unit: &str) -> String {
     let prefixes = [("", 1.0), ("k", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12)];
     // Sizes have no larger unit than GB.
@@ -202,7 +202,7 @@ mod tests {
         assert!(coloured.contains("\x1b[31mended\x1b[0m"), "{coloured:?}");
     }
 
-    /// The documents' parsers read what is printed, within the precision of what is shown.
+    /// The documents' parsers read this output, within its precision.
     #[test]
     fn what_is_printed_can_be_read() {
         for (value, bits, bytes) in [

@@ -7,7 +7,7 @@ const MOST_LINES: usize = 2000;
 /// Lines that go, with `-`, and that come, with `+`, where they stand.
 pub(crate) fn difference<'a>(old: &'a str, new: &'a str) -> Vec<(char, &'a str)> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-    // What is the same at both ends is most of a file.
+    // The common parts at both ends are most of a file.
     let begin = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
     let rest = (old.get(begin..).unwrap_or_default(), new.get(begin..).unwrap_or_default());
     let same = rest.0.iter().rev().zip(rest.1.iter().rev());
@@ -26,7 +26,7 @@ pub(crate) fn difference<'a>(old: &'a str, new: &'a str) -> Vec<(char, &'a str)>
 /// By the longest sequence of lines that both have.
 fn exact<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(char, &'a str)> {
     let width = new.len() + 1;
-    // The length of that sequence of what is left from each pair of places on.
+    // The length of that sequence in the rest from each pair of places on.
     let mut lengths = vec![0_u16; (old.len() + 1) * width];
     let at = |lengths: &[u16], row: usize, column: usize| {
         lengths.get(row * width + column).copied().unwrap_or(0)

@@ -1,5 +1,7 @@
 //! `trace`: single packets are followed through a router.
 
+mod cage;
+
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -17,6 +19,7 @@ use europa_node::Instance;
 use europa_substrate::tap::{Direction, Way};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use self::cage::Caged;
 use crate::exit::Failure;
 use crate::up::client;
 use crate::{complete, handler, routers};
@@ -28,7 +31,7 @@ const PATIENCE: Duration = Duration::from_millis(150);
 /// Time to wait for packets that an element holds, once all packets have been chosen.
 const KEPT_FOR: Duration = Duration::from_secs(3);
 
-/// What `trace` takes.
+/// Arguments of `trace`.
 #[derive(Args)]
 pub(crate) struct TraceArgs {
     /// SLICE/ROUTER.
@@ -80,6 +83,13 @@ fn unknown_router(instance: &Instance, router: &str, error: CaptureError) -> Fai
     }
 }
 
+/// Whether a router's program runs in the kernel.
+fn runs_in_kernel(instance: &Instance, router: &str) -> bool {
+    let Ok(path) = routers::path(router) else { return false };
+    let object = client(instance).get::<Object>(&path);
+    object.is_ok_and(|object| object.document["run"] == "kernel")
+}
+
 pub(crate) fn trace(instance: &Instance, args: &TraceArgs) -> Result<ExitCode, Failure> {
     let program = compile::compile(args.filter.as_deref().unwrap_or_default())?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -95,25 +105,31 @@ pub(crate) fn trace(instance: &Instance, args: &TraceArgs) -> Result<ExitCode, F
     let tracing = Tracing { instance, router: &args.router };
     eprintln!("following {} packets through {}; end with Ctrl-C", args.count, args.router);
     let mut out = Out { json: args.json, sent: VecDeque::new(), seen: VecDeque::new() };
+    let mut caged = Caged::new(&program, args.count, args.json);
+    let is_kernel = runs_in_kernel(instance, &args.router);
     let mut lost = 0;
     let mut finished: Option<Instant> = None;
     while !stop.load(Ordering::Relaxed) {
         let fetched = tracing.fetch()?;
         lost += fetched.lost;
-        for packet in session.poll() {
-            out.left(&session, packet);
-        }
-        let result = fetched
-            .events
-            .iter()
-            .try_for_each(|event| out.event(args, event))
+        let result = session
+            .poll()
+            .into_iter()
+            .try_for_each(|packet| {
+                if !caged.packet(&session, &packet)? {
+                    out.left(&session, packet);
+                }
+                Ok(())
+            })
+            .and_then(|()| fetched.events.iter().try_for_each(|event| out.event(args, event)))
             .and_then(|()| out.match_sent())
             .and_then(|()| io::stdout().flush());
         match result {
             Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
             other => other.map_err(|error| format!("writing: {error}"))?,
         }
-        if fetched.left == 0 && fetched.events.is_empty() {
+        let is_done = fetched.left == 0 || is_kernel && caged.is_done();
+        if is_done && fetched.events.is_empty() {
             let since = finished.get_or_insert_with(Instant::now).elapsed();
             let waits = fetched.under_way > 0 && since < KEPT_FOR;
             if !waits && out.sent.is_empty() {
@@ -140,7 +156,7 @@ struct Out {
     json: bool,
     /// They wait to be seen.
     sent: VecDeque<Sent>,
-    /// Seen to leave: interface, bytes, and what became of them.
+    /// Seen to leave: interface, bytes, and result.
     seen: VecDeque<(String, Vec<u8>, String, Instant)>,
 }
 
@@ -170,7 +186,7 @@ impl Out {
         }
     }
 
-    /// Tells what became of packets that have left their router.
+    /// Reports the results of packets that have left their router.
     fn match_sent(&mut self) -> io::Result<()> {
         let mut waiting = VecDeque::new();
         while let Some(sent) = self.sent.pop_front() {
@@ -241,7 +257,7 @@ impl Out {
     }
 }
 
-/// An element on the way, and what it did.
+/// An element on the path, and its effect.
 fn step(number: u32, hop: &Hop) -> String {
     let class = if hop.name.starts_with(&format!("{}@", hop.class)) {
         hop.name.clone()

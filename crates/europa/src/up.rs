@@ -17,11 +17,12 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
 use crate::cli::{Apply, Starting};
+use crate::compile;
 use crate::exit::{DIFFERS, Failure};
 use crate::table::{Colours, errors_in_colour, line, out, plain};
 use crate::text_difference;
 
-/// How long a node may take to listen: it first adopts what a killed node has left.
+/// How long a node may take to listen: it first adopts the processes of a killed node.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// A request that takes longer shows a spinner.
 const SHOW_AFTER: Duration = Duration::from_secs(1);
@@ -30,9 +31,7 @@ const MOST_SHOWN: usize = 60;
 /// Characters before the first difference of two long values.
 const SHOWN_BEFORE: usize = 20;
 
-pub(crate) fn client(instance: &Instance) -> Client {
-    Client::new(instance.socket())
-}
+pub(crate) use crate::target::client;
 
 pub(crate) fn up(
     instance: &Instance,
@@ -52,10 +51,13 @@ pub(crate) fn up(
         // A node that adopts the work of a killed one has a revision already.
         fresh = client.get::<NodeInfo>("/v1/node")?.revision == 0;
     } else {
-        let Starting { metrics, workers } = starting;
+        let Starting { metrics, workers, listen, .. } = starting;
         let found = client.get::<NodeInfo>("/v1/node")?;
         if let Some(wanted) = metrics.filter(|at| found.metrics_at != Some(at.to_string())) {
             eprintln!("europa: a node runs already, and does not serve metrics at {wanted}");
+        }
+        if let Some(wanted) = listen.filter(|at| found.listens_at != Some(at.to_string())) {
+            eprintln!("europa: a node runs already, and does not take requests at {wanted}");
         }
         if let Some(wanted) = workers.filter(|wanted| *wanted != found.workers) {
             let there = found.workers;
@@ -78,7 +80,7 @@ pub(crate) fn apply(instance: &Instance, apply: &Apply) -> Result<ExitCode, Fail
     show(apply, &applied)
 }
 
-/// Shows what `apply` would change.
+/// Shows the changes of `apply`.
 pub(crate) fn diff(
     instance: &Instance,
     apply: &Apply,
@@ -120,6 +122,7 @@ fn request(apply: &Apply) -> Result<ApplyRequest, Failure> {
     let mut bundle = Bundle::of(sources);
     bundle.sources.extend(read.sources);
     bundle.files.extend(read.files);
+    bundle.compile(|source, _| compile::object_for_document(source));
     Ok(ApplyRequest {
         dry_run: apply.dry_run,
         prune: apply.prune,
@@ -168,6 +171,9 @@ fn start(instance: &Instance, client: &Client, starting: &Starting) -> Result<()
         .arg("--temporary")
         .args(starting.metrics.map(|at| format!("--metrics={at}")))
         .args(starting.workers.map(|workers| format!("--workers={workers}")))
+        .args(starting.listen.map(|at| format!("--listen={at}")))
+        .args(file("--tls-cert", &starting.tls_cert)?)
+        .args(file("--tls-key", &starting.tls_key)?)
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)
@@ -183,6 +189,13 @@ fn start(instance: &Instance, client: &Client, starting: &Starting) -> Result<()
     Err(format!("the node did not start:\n{}", said.trim_end()).into())
 }
 
+/// An option that names a file, as a node in another folder understands it.
+fn file(option: &str, path: &Option<PathBuf>) -> Result<Option<String>, Failure> {
+    let Some(path) = path else { return Ok(None) };
+    let path = std::path::absolute(path)?;
+    Ok(Some(format!("{option}={}", path.display())))
+}
+
 pub(crate) fn down(instance: &Instance) -> Result<ExitCode, Failure> {
     let client = client(instance);
     let lines = if client.look()? {
@@ -191,7 +204,7 @@ pub(crate) fn down(instance: &Instance) -> Result<ExitCode, Failure> {
         progress.end();
         said?.lines
     } else {
-        // No node runs: remove what a killed one left.
+        // No node runs: remove the remains of a killed one.
         let said = europa_node::clean_up(instance)?;
         match said.is_empty() {
             true => vec![format!("node `{}` does not run", instance.name())],
@@ -289,7 +302,7 @@ fn whole(value: &Value) -> String {
     }
 }
 
-/// Two values, of which long ones are shown from shortly before their first difference.
+/// Two values; long ones are shown from shortly before their first difference.
 fn around_difference(before: &str, after: &str) -> (String, String) {
     let longest = before.chars().count().max(after.chars().count());
     let same = before.chars().zip(after.chars()).take_while(|(a, b)| a == b).count();

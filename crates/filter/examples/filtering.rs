@@ -23,7 +23,7 @@ use europa_impair::Random;
 const RULES: usize = 100_000;
 const KEYS: usize = 1 << 17;
 const BATCH: usize = 256;
-/// Keys of which a linear scan takes long enough.
+/// Keys for a linear scan that takes long enough.
 const SCANNED: usize = 500;
 const SLICE: Slice = Slice(1);
 

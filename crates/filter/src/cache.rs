@@ -1,4 +1,4 @@
-//! What was found for the same key a moment ago.
+//! The recent result for the same key.
 
 use crate::hash::hash;
 use crate::rule::{Key, Slice};

@@ -14,7 +14,7 @@ use std::ops::RangeInclusive;
 
 use crate::rule::Key;
 
-/// What a packet is recognised by.
+/// The fields by which rules match a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FiveTuple {
     /// Where it comes from.
@@ -59,27 +59,27 @@ pub struct Filter {
     pub flags: (u16, u16),
 }
 
-/// What is wrong with a line.
+/// The mistake of a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
     /// It does not begin like a filter.
     #[error("found {found:?} where a filter's @ is wanted")]
     Begin {
-        /// What the line begins with.
+        /// The beginning of the line.
         found: String,
     },
     /// Something is missing at the end.
     #[error("the line ends where {wanted} is wanted")]
     End {
-        /// What is missing.
+        /// The missing part.
         wanted: &'static str,
     },
     /// Something else stands there.
     #[error("found {found:?} where {wanted} is wanted")]
     Field {
-        /// What stands there.
+        /// The text found.
         found: String,
-        /// What should.
+        /// The expected text.
         wanted: &'static str,
     },
 }
@@ -233,7 +233,7 @@ impl Filter {
 /// The filters of a ClassBench file, the first one first; empty lines do not count.
 ///
 /// # Errors
-/// The number of the first line that is wrong, from 1, and what is wrong with it.
+/// The number of the first wrong line, from 1, and its mistake.
 pub fn parse(text: &str) -> Result<Vec<Filter>, (usize, FilterError)> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines.map(|(at, line)| line.parse().map_err(|error| (at + 1, error))).collect()

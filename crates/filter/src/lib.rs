@@ -4,7 +4,7 @@
 //! | file         | concern                                                          |
 //! |--------------|------------------------------------------------------------------|
 //! | `rule`       | keys, rules, changes                                             |
-//! | `table`      | the rules of all slices; a batch of changes; who is found        |
+//! | `table`      | the rules of all slices; a batch of changes; look-ups            |
 //! | `tuple`      | rules with a common mask, hashed                                 |
 //! | `merge`      | which of these a rule joins                                      |
 //! | `cache`      | what was found for the same key a moment ago                     |

@@ -63,7 +63,7 @@ pub(crate) fn choose<const N: usize>(
             return Choice::Make(wanted);
         }
     }
-    // As many rules that only their priorities tell apart: nothing would.
+    // As many rules that differ only by their priorities: a merge would not help.
     let own = tuples.iter().position(|tuple| tuple.mask == *mask);
     own.map_or(Choice::Make(*mask), Choice::Join)
 }

@@ -1,4 +1,4 @@
-//! What a rule wants of an IP packet, in the fields' words, and the values and masks it becomes.
+//! A rule's conditions on an IP packet, in the fields' words, and the values and masks they become.
 //!
 //! Keys of IPv4 are 128 bits: source, destination, [`Fields`]. Keys of IPv6 are 320: the same with
 //! longer addresses. A range of ports becomes its prefixes, so a pattern may be several rules.
@@ -12,7 +12,7 @@ use crate::five_tuple::{Filter, prefixes};
 use crate::hash::masked;
 use crate::rule::Key;
 
-/// What a packet is recognised by beside its addresses: one word of its key.
+/// The fields of a packet without its addresses: one word of its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
     /// Port that it comes from; 0 where there is none.
@@ -72,7 +72,7 @@ fn words6(address: Ipv6Addr) -> [u64; 2] {
     [(bits >> 64) as u64, bits as u64]
 }
 
-/// What a rule wants; what is `None` may be anything.
+/// A rule's conditions; a field that is `None` may be anything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pattern {
     /// Addresses that it comes from.

@@ -1,9 +1,9 @@
-//! What a filter is.
+//! A filter.
 
 use crate::table::Number;
 
-/// A key: 64 to 320 bits. What they mean is the caller's business; bytes at the left of a
-/// 32-bit group should be those by which keys differ in the large, as in an address.
+/// A key: 64 to 320 bits. Their meaning is the caller's business; bytes at the left of a 32-bit
+/// group should be those by which keys differ in the large, as in an address.
 pub type Key<const N: usize> = [u64; N];
 
 /// A slice's number, which stands in front of every key: rules and packets of one slice never
@@ -19,11 +19,11 @@ pub struct Rule<T, const N: usize> {
     pub number: Number,
     /// Higher goes first.
     pub priority: u32,
-    /// What the bits must be that are set in `mask`; others do not matter.
+    /// The values of the bits that are set in `mask`; others do not matter.
     pub value: Key<N>,
     /// Which bits matter.
     pub mask: Key<N>,
-    /// What a look-up finds.
+    /// The result of a look-up.
     pub result: T,
 }
 
@@ -35,7 +35,7 @@ impl<T, const N: usize> Rule<T, N> {
         (0..N).fold(0, |all, word| all | wrong(word)) == 0
     }
 
-    /// Who goes first, as one number: never the same for two rules of a slice.
+    /// The rank of a rule, as one number: never the same for two rules of a slice.
     #[inline]
     pub(crate) fn rank(&self) -> u64 {
         u64::from(self.priority) << 32 | u64::from(!self.number)

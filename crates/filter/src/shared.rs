@@ -32,11 +32,11 @@ impl<T: Copy, const N: usize> Copies<T, N> {
     }
 }
 
-/// The one who changes the rules.
+/// The writer of the rules.
 pub struct Writer<T, const N: usize> {
     copies: Arc<Copies<T, N>>,
     readers: Vec<Counters>,
-    /// What the counters of each place said when its last rule went.
+    /// The counters of each place when its last rule went.
     begins: Vec<Hits>,
 }
 
@@ -72,7 +72,7 @@ impl<T: Copy, const N: usize> Writer<T, N> {
     /// batch that began before.
     ///
     /// # Errors
-    /// What is wrong with the first change that cannot be made. Then none is.
+    /// The mistake of the first change that cannot be made. Then none is.
     pub fn apply(&mut self, slice: Slice, changes: &[Change<T, N>]) -> Result<(), Error> {
         let mut removed = Vec::new();
         for change in changes {
@@ -83,7 +83,7 @@ impl<T: Copy, const N: usize> Writer<T, N> {
         let mut result = Ok(());
         self.both(|table| result = table.apply(slice, changes));
         result?;
-        // Nobody counts for them any more, and for no other rule in their places yet.
+        // No reader counts for them any more, and no other rule has their places yet.
         for place in removed {
             self.begins[place as usize] = self.sum(place);
         }
@@ -165,7 +165,7 @@ pub struct Batch<'a, T, const N: usize> {
 }
 
 impl<T: Copy, const N: usize> Batch<'_, T, N> {
-    /// What the rule says that counts for a packet of `length` bytes with this key.
+    /// The result of the rule that applies to a packet of `length` bytes with this key.
     #[inline]
     pub fn lookup(&mut self, slice: Slice, key: &Key<N>, length: u32) -> Option<T> {
         let found = self.cache.lookup(&self.table, slice, key)?;

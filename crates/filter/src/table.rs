@@ -1,4 +1,4 @@
-//! The rules of all slices, and who is found.
+//! The rules of all slices, and look-ups among them.
 
 use std::collections::HashMap;
 
@@ -44,7 +44,7 @@ pub enum Error {
 #[repr(align(64))]
 pub(crate) struct Slot<T, const N: usize>(pub(crate) Rule<T, N>);
 
-/// What a look-up finds.
+/// The result of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found<T> {
     /// The rule's result.
@@ -77,7 +77,7 @@ pub struct Table<T, const N: usize> {
     /// Masks of their tuples; no rule changes its tuple.
     masks: Vec<Key<N>>,
     free: Vec<u32>,
-    /// Removed in this batch: free after it, so that nobody counts for another rule there yet.
+    /// Removed in this batch: free after it, so that no reader counts for another rule there yet.
     freed: Vec<u32>,
     capacity: u32,
     epoch: u32,
@@ -129,7 +129,7 @@ impl<T: Copy, const N: usize> Table<T, N> {
     /// Changes a slice's rules, in this order and all of them.
     ///
     /// # Errors
-    /// What is wrong with the first change that cannot be made. Then none is.
+    /// The mistake of the first change that cannot be made. Then none is.
     pub fn apply(&mut self, slice: Slice, changes: &[Change<T, N>]) -> Result<(), Error> {
         self.check(slice, changes)?;
         let index = usize::from(slice.0);
@@ -202,7 +202,7 @@ impl<T: Copy, const N: usize> Table<T, N> {
         };
         places.insert(rule.number, place);
         tuples[at].insert(place, &self.slots, &mut self.links);
-        // To where it belongs now: its rank may have risen, and falls if it is counted anew.
+        // Moves it to its place: its rank may have risen, and falls if it is counted again.
         let rank = tuples[at].rank;
         let is_higher = |tuple: &Tuple<N>| tuple.rank > rank;
         let to = tuples[..at].partition_point(is_higher);

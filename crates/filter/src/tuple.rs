@@ -58,14 +58,14 @@ impl<const N: usize> Tuple<N> {
         self.mask.iter().map(|word| word.count_ones()).sum()
     }
 
-    /// Where a key's bits are, and what they are told by.
+    /// The positions of a key's bits, and their hash.
     #[inline]
     fn place(&self, key: &Key<N>) -> (usize, u8, u32) {
         let hash = hash(&masked(key, &self.mask), 0);
         (hash as usize & (self.kinds.len() - 1), 1 << (hash >> 61), (hash >> 29) as u32)
     }
 
-    /// The first rule, from the top, that fits a key and for which `fits` says so.
+    /// The first rule, from the top, that fits a key and that `fits` accepts.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -149,7 +149,7 @@ impl<const N: usize> Tuple<N> {
         self.kinds[bucket] = kinds;
     }
 
-    /// Four times as many buckets: growing is rare, and most buckets are to be empty.
+    /// Four times as many buckets: growing is rare, and most buckets stay empty.
     fn grow<T>(&mut self, rules: &[Slot<T, N>], links: &mut [Link]) {
         let size = self.heads.len() * 4;
         let heads = std::mem::replace(&mut self.heads, vec![Head::NONE; size].into());

@@ -46,7 +46,7 @@ fn changes<const N: usize>() -> impl Strategy<Value = Vec<Change<u32, N>>> {
     prop::collection::vec(change, 0..12)
 }
 
-/// What a batch makes of the rules, or why it is refused.
+/// The rules after a batch, or why it is refused.
 fn change<const N: usize>(
     rules: &[Rule<u32, N>],
     changes: &[Change<u32, N>],

@@ -14,7 +14,7 @@ use nix::sched::{CloneFlags, setns};
 use crate::Inside;
 use crate::hold::READY;
 
-/// What root of a host may not do, as it would be done to the machine: to its kernel, clock,
+/// The rights that root of a host lacks, as they would affect the machine: its kernel, clock,
 /// devices, mounts and log.
 const DENIED: [Capability; 20] = [
     Capability::CAP_AUDIT_CONTROL,
@@ -44,7 +44,7 @@ const DENIED: [Capability; 20] = [
 /// [`hold`](crate::hold()); `started` tells when a process was started.
 ///
 /// # Errors
-/// What the kernel refuses, and what the holder says.
+/// The kernel's error, or the holder's.
 pub fn ensure(
     folder: &Path,
     holder: &mut Command,
@@ -84,11 +84,11 @@ pub fn numbers(folder: &Path, started: impl Fn(u32) -> Option<u64>) -> io::Resul
     init::numbers(folder, started)
 }
 
-/// Takes the calling process, which has one thread and process numbers of the host, into its
-/// other namespaces, and takes what is the machine's from it.
+/// Takes the calling process, which has one thread and is in the pid namespace of the host, into
+/// its other namespaces, and takes its rights on the machine away.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn join(
     folder: &Path,
     inside: &Inside,

@@ -1,4 +1,4 @@
-//! Process 1 of a host: makes what the host's programs see, and holds it until it is killed.
+//! Process 1 of a host: makes the view of the host's programs, and holds it until it is killed.
 
 use std::convert::Infallible;
 use std::fs;
@@ -13,14 +13,14 @@ use nix::unistd::{dup2_stderr, dup2_stdin, dup2_stdout, sethostname, setsid};
 
 use crate::{Inside, mounts};
 
-/// What process 1 says on standard output when programs can start.
+/// The word of process 1 on standard output when programs can start.
 pub(crate) const READY: &str = "ready\n";
 
 /// Becomes process 1 of a host: the calling process, which has one thread and is the first of a
 /// pid namespace. `folder` is the host's, on the machine.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn hold(inside: &Inside, folder: &Path) -> io::Result<Infallible> {
     // Keys of the terminal that starts the first program are not for the host.
     setsid()?;
@@ -32,7 +32,7 @@ pub fn hold(inside: &Inside, folder: &Path) -> io::Result<Infallible> {
     sethostname(&inside.host)?;
     io::stdout().write_all(READY.as_bytes())?;
     io::stdout().flush()?;
-    // Who waits for the word reads to the end.
+    // The process that waits for the word reads to the end.
     let nowhere = fs::File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(nowhere.as_fd())?;
     dup2_stdout(nowhere.as_fd())?;

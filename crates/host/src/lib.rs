@@ -1,12 +1,12 @@
-//! What programs of a host see: the host's network, a file system, processes and a name of its
+//! The view of a host's programs: the host's network, a file system, processes and a name of its
 //! own.
 //!
 //! A host is a network namespace. Its programs (`run:`, `europa exec`) share further namespaces,
 //! which process 1 of the host holds: process numbers, mounts, host name, System V IPC. The first
 //! program that starts in a host starts process 1. All of it goes when that process ends.
 //!
-//! The file system is an overlay over the machine's: programs read the machine's files, and what
-//! they write is in memory and goes with the host. A path of `binds` is the machine's own.
+//! The file system is an overlay over the machine's: programs read the machine's files, and their
+//! own writes are in memory and go with the host. A path of `binds` is the machine's own.
 //!
 //! | file     | concern                                             |
 //! |----------|-----------------------------------------------------|
@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 pub use enter::{ensure, join, numbers};
 pub use hold::hold;
 
-/// What is known of a host by everybody who starts a program there.
+/// The facts about a host that each program start needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inside {
     /// The host's name, which its programs have as host name.

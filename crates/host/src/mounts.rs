@@ -12,9 +12,9 @@ use nix::unistd::{chdir, pivot_root};
 use crate::{Bind, at, table};
 
 const NONE: Option<&str> = None;
-/// What the programs of a host may write in all, in memory.
+/// The bytes that the programs of a host may write together, in memory.
 const WRITTEN: &str = "mode=0755,size=256m,nr_inodes=64k";
-/// Devices that programs see; all of them are everybody's on any machine.
+/// Devices that programs see; all of them are open to every user on any machine.
 const DEVICES: [&str; 7] = ["full", "net/tun", "null", "random", "tty", "urandom", "zero"];
 /// Files in `/proc` by which root changes or reads the whole machine.
 const READ_ONLY: [&str; 6] = ["bus", "fs", "irq", "sys", "sysrq-trigger", "acpi"];
@@ -26,7 +26,7 @@ const MACHINE: &str = "/.machine";
 /// of its own. `aside` is an empty directory of the machine.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub(crate) fn make(aside: &Path, binds: &[Bind]) -> io::Result<()> {
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
     // Before anything is hidden.
@@ -88,7 +88,7 @@ impl Layers<'_> {
         bind(from, to, true)
     }
 
-    /// Shows the directory `from` at `to` with a layer for what is written.
+    /// Shows the directory `from` at `to` with a layer for writes.
     fn overlay(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         // These characters mean something among the options of a mount.
         let plain = from.to_str().filter(|text| !text.contains([',', ':', '\\', '"']));
@@ -152,7 +152,7 @@ fn found(bind: &Bind) -> io::Result<Bind> {
     Ok(Bind { from, ..bind.clone() })
 }
 
-/// Puts what a bind names in its place, which is made if it is not there.
+/// Puts the source of a bind in its place, which is made if it is missing.
 fn put(bound: &Bind) -> io::Result<()> {
     let from = Path::new(MACHINE).join(bound.from.strip_prefix("/").unwrap_or(&bound.from));
     if !bound.to.exists() {
@@ -207,7 +207,7 @@ fn kernel(root: &Path) -> io::Result<()> {
         let flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY | harmless;
         mount(NONE, path, NONE, flags, NONE).map_err(at(path))
     };
-    // These are bound again above what makes the rest read-only.
+    // These are bound again above the read-only mount of the rest.
     let writable = |path: &Path, aside: &Path, above: &Path| -> io::Result<()> {
         mount(Some(path), aside, NONE, MsFlags::MS_BIND, NONE).map_err(at(path))?;
         read_only(above)?;

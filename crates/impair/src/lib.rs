@@ -1,6 +1,5 @@
-//! What one direction of a link does to packets, as a state machine without clock and
-//! without packets: the caller hands in the time in nanoseconds and whatever stands for
-//! a packet.
+//! The effects of one direction of a link on packets, as a state machine without clock and packets:
+//! the caller passes the time in nanoseconds and a token for each packet.
 //!
 //! ```text
 //!                 loss?      limit, share?     rate              delay ± jitter

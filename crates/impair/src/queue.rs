@@ -23,7 +23,7 @@ pub enum Cause {
 /// A packet that has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due<T> {
-    /// What was submitted.
+    /// The submitted token.
     pub packet: T,
     /// It arrives twice.
     pub twice: bool,
@@ -31,7 +31,7 @@ pub struct Due<T> {
     pub wrong_bit: Option<u32>,
 }
 
-/// What has become of packets.
+/// Counters of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Packets that came in.
@@ -69,7 +69,7 @@ pub struct Impairment<T> {
     idle_ns: u64,
     /// When each packet that waits for the transmitter will have been sent.
     departures: VecDeque<u64>,
-    /// By time of arrival, each. Two queues suffice: nobody overtakes within one.
+    /// By time of arrival, each. Two queues suffice: no packet overtakes within one.
     delayed: VecDeque<Waiting<T>>,
     express: VecDeque<Waiting<T>>,
     capacity: usize,
@@ -124,7 +124,7 @@ impl<T: Copy> Impairment<T> {
         self.reserve();
     }
 
-    /// What is set.
+    /// The settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -174,7 +174,7 @@ impl<T: Copy> Impairment<T> {
         } else {
             (&mut self.delayed, sent_ns.saturating_add(delay_ns(settings, random)))
         };
-        // Whoever is faster than the packet before it waits for it.
+        // A packet that is faster than the one before waits for it.
         let due_ns = queue.back().map_or(due_ns, |last| due_ns.max(last.due_ns));
         queue.push_back(Waiting { due_ns, packet: Due { packet, twice, wrong_bit } });
         Ok(())
@@ -219,7 +219,7 @@ impl<T: Copy> Impairment<T> {
         self.delayed.drain(..).chain(self.express.drain(..)).map(|waiting| waiting.packet.packet)
     }
 
-    /// What has become of packets so far.
+    /// The present counters of packets.
     pub fn statistics(&self) -> Statistics {
         Statistics { waiting: self.len() as u64, ..self.statistics }
     }

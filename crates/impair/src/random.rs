@@ -1,7 +1,7 @@
 //! Random numbers: small, fast, the same for the same seed on every machine.
 
-/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): one addition and two multiplications
-/// a number. Nobody's secrets hang on it.
+/// SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): one addition and two multiplications a number.
+/// No secret depends on it.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -22,7 +22,7 @@ impl Random {
 
     /// The next number in [0, 1).
     pub fn unit(&mut self) -> f64 {
-        // 53 bits: what a double can tell apart.
+        // 53 bits: as many as a double has.
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 

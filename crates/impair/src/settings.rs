@@ -1,12 +1,12 @@
-//! What can be set for one direction of a link.
+//! The settings of one direction of a link.
 
 use serde::{Deserialize, Serialize};
 
-/// What one direction of a link does. The default does nothing.
+/// The effects of one direction of a link. The default does nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
-    /// What the transmitter sends, in bits a second, counted in Ethernet frames without
-    /// check sequence and preamble. `None`: as fast as can be.
+    /// The rate of the transmitter, in bits a second, counted in Ethernet frames without check
+    /// sequence and preamble. `None`: as fast as can be.
     pub rate_bits: Option<u64>,
     /// Time on the way, in nanoseconds.
     pub delay_ns: u64,
@@ -21,9 +21,9 @@ pub struct Settings {
     pub reorder: f64,
     /// Share of packets that arrive twice.
     pub duplicate: f64,
-    /// Share of packets of which one bit is wrong.
+    /// Share of packets with one wrong bit.
     pub corrupt: f64,
-    /// What may wait for the transmitter; only of interest with a rate.
+    /// The longest queue of the transmitter; only of interest with a rate.
     pub limit: Limit,
     /// Where the random numbers begin.
     pub seed: u64,

@@ -1,10 +1,10 @@
-//! What `exec` lines say: addresses and routes become the host's own; the rest is run.
+//! The meaning of `exec` lines: addresses and routes become the host's own; the rest is run.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// What a command means.
+/// The meaning of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// An interface has an address.

@@ -59,7 +59,7 @@ pub(crate) fn write(
         }
         let [a, b] = &link.ends;
         let link_name = link_names.new_one(&format!("{}-{}", a.node, b.node));
-        // What runs at its ends gives addresses.
+        // Programs at its ends give addresses.
         cables += &format!("---\nkind: link\nname: {link_name}\naddresses: none\n");
         for end in &link.ends {
             let name = interface(&end.interface);
@@ -145,11 +145,11 @@ fn written(own: &[(String, Interface)]) -> String {
     out
 }
 
-/// What `exec` comes to beside addresses.
+/// The results of `exec` apart from addresses.
 struct Commands {
     routes: Vec<String>,
     gateways: Vec<std::net::IpAddr>,
-    /// What is run.
+    /// The commands.
     lines: Vec<String>,
 }
 
@@ -189,7 +189,7 @@ fn is_near(own: &[(String, Interface)], via: Option<IpAddr>) -> bool {
 }
 
 impl Commands {
-    /// Takes what has a field in a host's document. Returns whether it has one.
+    /// Takes the fields with a counterpart in a host's document. Returns whether it has one.
     fn takes(&mut self, own: &mut [(String, Interface)], meaning: &Meaning) -> bool {
         let has = |own: &[(String, Interface)], on: &Option<String>| {
             on.as_ref().is_none_or(|on| own.iter().any(|(name, _)| *name == interface(on)))

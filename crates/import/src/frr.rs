@@ -31,7 +31,7 @@ const RELOAD: &str = "[/usr/lib/frr/frrinit.sh, reload]";
 pub(crate) fn slow_path(node: &Node, folder: &Path, lines: &[String], notes: &mut Notes) -> String {
     let mut files: Vec<(String, String)> = Vec::new();
     let mut add = |from: String, to: String| {
-        // What is bound later hides what was there before.
+        // A later bind hides the files before it.
         files.retain(|(_, other)| *other != to);
         files.push((from, to));
     };

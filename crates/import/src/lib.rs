@@ -31,7 +31,7 @@ use std::path::Path;
 pub struct Imported {
     /// Europa's YAML.
     pub yaml: String,
-    /// What has no counterpart, or is done in another way, in the order of the lines.
+    /// Fields without a counterpart, or with another form, in the order of the lines.
     pub notes: Vec<Note>,
 }
 
@@ -40,7 +40,7 @@ pub struct Imported {
 pub struct Note {
     /// The line of the topology, from 1.
     pub line: u64,
-    /// What it is about.
+    /// The message.
     pub message: String,
 }
 
@@ -50,7 +50,7 @@ pub struct Note {
 pub struct ImportError {
     /// The line of the topology, from 1.
     pub line: u64,
-    /// What is wrong.
+    /// The mistake.
     pub message: String,
 }
 

@@ -26,7 +26,7 @@ pub(crate) struct Link {
     pub(crate) mtu: Option<u32>,
 }
 
-/// What an endpoint may be called that is no node.
+/// Names of an endpoint that is no node.
 pub(crate) const MACHINE: &str = "host";
 
 /// Reads all links.

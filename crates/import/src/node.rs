@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::yaml::{Node as Yaml, Value};
 use crate::{ImportError, Notes};
 
-/// What a node becomes.
+/// The object that a node becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A container with the machine's programs: a host.
@@ -40,7 +40,7 @@ pub(crate) struct Node {
     pub(crate) daemons: Vec<String>,
 }
 
-/// Fields without a counterpart, and what becomes of them.
+/// Fields without a counterpart, and their treatment.
 const WITHOUT: [(&str, &str); 21] = [
     ("cmd", "an image's command is not run: put it under `run`"),
     ("entrypoint", "an image's entry point is not run: put it under `run`"),
@@ -140,7 +140,7 @@ fn one(
         Some("frr") => Kind::Frr,
         // The usual way before containerlab knew the kind.
         Some("linux") if image.contains("frrouting") || image.contains("/frr") => Kind::Frr,
-        // An image of somebody's own with FRR inside.
+        // A custom image with FRR inside.
         Some("linux") if binds_frr(&sources) => Kind::Frr,
         Some("linux") => Kind::Linux,
         Some("bridge" | "ovs-bridge") => Kind::Bridge,

@@ -2,8 +2,8 @@
 
 use crate::Notes;
 
-/// Replaces `$NAME`, `${NAME}` and `${NAME:=DEFAULT}` as containerlab does. What is not set and has
-/// no default stays as it is written, for a shell may set it; `$$` is a dollar sign.
+/// Replaces `$NAME`, `${NAME}` and `${NAME:=DEFAULT}` as containerlab does. An unset variable
+/// without a default stays as written, for a shell may set it; `$$` is a dollar sign.
 pub(crate) fn expand(
     text: &str,
     environment: impl Fn(&str) -> Option<String>,

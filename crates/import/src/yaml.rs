@@ -14,7 +14,7 @@ pub(crate) struct Node {
     pub(crate) value: Value,
 }
 
-/// What a value is. Numbers and truth values are kept as they read.
+/// The kind of a value. Numbers and truth values are kept as they read.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Null,

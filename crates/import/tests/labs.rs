@@ -22,7 +22,7 @@ fn router<'a>(name: &str, documents: &'a Documents) -> &'a Router {
     documents.routers.iter().find(|r| &**r.name == name).unwrap_or_else(|| panic!("{name}"))
 }
 
-/// What a file of a router's slow path is a copy of, or its text.
+/// The source of a file of a router's slow path, or its text.
 fn file<'a>(router: &'a Router, path: &str) -> &'a str {
     let files = router.slow_path.as_ref().map_or(&[][..], |slow_path| &slow_path.files);
     let file = files.iter().find(|file| *file.path.value == *path);

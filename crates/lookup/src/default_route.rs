@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// What answers where an entry is 0, and how often it has changed: 48 bits of that, above the next
+/// The answer where an entry is 0, and how often it has changed: 48 bits of that, above the next
 /// hop.
 pub struct DefaultRoute(AtomicU64);
 

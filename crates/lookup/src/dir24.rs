@@ -31,17 +31,16 @@ const GROUP: u16 = 0x8000;
 /// the last byte. The default route is kept beside the tables and stands in for
 /// 0, so that it takes no entry and costs nothing to change.
 ///
-/// That takes 48 MiB of address space; resident is at most 32 MiB and 512 bytes for
-/// each /24 with longer routes, of which there may be 32768. With few routes only
-/// the pages under them are resident (a /16 covers 512 bytes), and look-ups to
-/// few destinations stay in the first cache. Before its 128th route a table has none of this,
-/// and takes two kilobytes.
+/// That takes 48 MiB of address space; resident is at most 32 MiB and 512 bytes for each /24 with
+/// longer routes, up to 32768 of them. With few routes only the pages under them are resident (a
+/// /16 covers 512 bytes), and look-ups to few destinations stay in the first cache. Before its
+/// 128th route a table has none of this, and takes two kilobytes.
 ///
 /// A change costs time in proportion to the /24s that its prefix covers and the
 /// routes inside it; the default route, nothing.
 pub type Dir24 = Table<Many>;
 
-/// What there is for many routes.
+/// The storage for many routes.
 pub struct Many {
     tables: Arc<Tables>,
     groups: Groups,
@@ -49,7 +48,7 @@ pub struct Many {
     pages: Pages,
 }
 
-/// What look-ups read.
+/// The data that look-ups read.
 pub struct Tables {
     first: Box<[AtomicU16; FIRST]>,
     second: Box<[AtomicU16; SECOND]>,

@@ -11,9 +11,9 @@ const PLACES: usize = 256;
 
 /// Stretches of addresses with one answer each, in ascending order.
 ///
-/// A table of a few routes would touch pages all over the arrays of its large form: what
-/// `builtin: ipv4` knows of reserved addresses alone takes half a megabyte there. Here a
-/// look-up is a binary search without branches, in the first-level cache.
+/// A table of a few routes would touch pages all over the arrays of its large form: `builtin:
+/// ipv4`'s reserved addresses alone take half a megabyte there. Here a look-up is a binary search
+/// without branches, in the first-level cache.
 #[derive(Clone)]
 pub(crate) struct Few<A> {
     /// Where stretches start; the first at 0, and places that none has at the last address.
@@ -53,7 +53,7 @@ where
     pub(crate) fn renew(&mut self, routes: &Routes<A>) {
         let mut stretches = Stretches(Vec::with_capacity(2 * routes.len() + 1));
         stretches.begin(A::FIRST, 0);
-        // Routes that cover the one in hand, the longest last.
+        // Routes that cover the current one, the longest last.
         let mut covering: Vec<(A, NextHop)> = Vec::new();
         for ((first, length), hop) in routes.iter() {
             while let Some((last, _)) = covering.last().copied().filter(|(last, _)| *last < first) {

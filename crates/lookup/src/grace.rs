@@ -3,7 +3,7 @@
 //!
 //! Quiescent states (McKenney and Slingwine: Read-Copy Update, 1998). The writer numbers what it
 //! lets go of. A reader copies the last number whenever it holds nothing, once a batch: no more than
-//! a load, and a store if there is a new number. What has a number that all readers have copied, or
+//! a load, and a store if there is a new number. An object whose number all readers have copied, or
 //! passed by, is free. A reader that rests holds nothing up; to begin again costs it a fence. The
 //! writer only looks, and never waits.
 
@@ -15,7 +15,7 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-/// What a reader says that holds nothing.
+/// The mark of a reader that holds nothing.
 const RESTS: u64 = u64::MAX;
 
 /// A number that one thread writes and others read: alone in its pair of cache lines.
@@ -28,7 +28,7 @@ impl Mark {
     }
 }
 
-/// What a reader says of itself.
+/// The mark of a reader.
 pub(crate) struct Pass {
     /// The last number.
     last: Arc<Mark>,
@@ -39,17 +39,17 @@ impl Pass {
     /// The reader holds nothing of what it found before, and will look again.
     #[inline]
     pub(crate) fn pass(&mut self) {
-        // Acquire: who knows a number no longer finds what has it.
+        // Acquire: a thread that reads a number no longer finds the entry behind it.
         let last = self.last.0.load(Ordering::Acquire);
         let own = self.own.0.load(Ordering::Relaxed);
         if own == last {
             return;
         }
-        // Release: what was read until now has been read before the writer sees this.
+        // Release: earlier reads are complete before the writer sees this.
         self.own.0.store(last, Ordering::Release);
         if own == RESTS {
-            // Either the writer sees that somebody reads, or this reader what the writer did before
-            // it looked (see `Readers::passed`).
+            // Either the writer sees a reader's mark, or this reader sees the writer's stores from
+            // before its check (see `Readers::passed`).
             fence(Ordering::SeqCst);
         }
     }
@@ -66,7 +66,7 @@ impl Drop for Pass {
     }
 }
 
-/// What the writer knows of its readers.
+/// The writer's view of its readers.
 pub struct Readers {
     last: Arc<Mark>,
     marks: Vec<Arc<Mark>>,
@@ -92,9 +92,9 @@ impl Readers {
         number
     }
 
-    /// The highest number that everybody has passed.
+    /// The highest number that all readers have passed.
     fn passed(&mut self) -> u64 {
-        // Who is gone has let go of its mark, last of all.
+        // A reader that has gone cleared its mark last.
         self.marks.retain(|mark| Arc::strong_count(mark) > 1);
         fence(Ordering::SeqCst);
         let numbers = self.marks.iter().map(|mark| mark.0.load(Ordering::Acquire));
@@ -123,7 +123,7 @@ impl<T> Free<T> {
         }
     }
 
-    /// A place on the way to which nobody is.
+    /// A place that no look-up passes.
     pub(crate) fn take(&mut self, readers: &mut Readers) -> Option<T> {
         if self.ready.is_empty() && !self.waiting.is_empty() {
             let passed = readers.passed();
@@ -185,7 +185,7 @@ mod model {
 
     /// Says that an entry is the number of a place.
     const PLACE: u16 = 0x8000;
-    /// What a place says when somebody else uses it.
+    /// The mark of a place in use by another reader.
     const FOREIGN: u16 = 9;
 
     /// An entry of a table, and a place that it leads to at first.
@@ -195,7 +195,7 @@ mod model {
     }
 
     impl Memory {
-        /// What a look-up does.
+        /// The steps of a look-up.
         fn look(&self) {
             if self.entry.load(Ordering::Acquire) & PLACE != 0 {
                 assert_ne!(self.place.load(Ordering::Relaxed), FOREIGN);

@@ -6,19 +6,17 @@
 //! already worked out. A change touches only the entries of its prefix that no
 //! more specific route covers, and gives each of them its new answer in one store.
 //!
-//! The arrays are allocated once, zeroed, at their full size: pages that no route
-//! touches cost address space only, and no entry ever moves. A table of up to 127 routes has
-//! none of them, but stretches of addresses in two kilobytes (`few.rs`), which every change
-//! works out anew; it stays large once it has been.
+//! The arrays are allocated once, zeroed, at their full size: pages that no route touches cost
+//! address space only, and no entry ever moves. A table of up to 127 routes has none of them, but
+//! stretches of addresses in two kilobytes (`few.rs`), which every change computes again; it stays
+//! large once it has been.
 //!
 //! # Reading while writing
 //!
-//! A table has one owner, who changes it, and any number of [readers](Reader) on other threads
-//! ([`RouteTable::reader`]). Entries of the arrays are atomics (plain loads on x86), nodes are
-//! filled before they are published, and an address's answer goes from the old to the new one in one
-//! store; where the default route answers, readers look again if it has changed meanwhile. A freed group or node waits until no reader can hold its number (`grace.rs`, checked with
-//! loom); few routes are published as a whole (`shared.rs`). The owner never waits for readers,
-//! readers never for the owner, and a table without readers has none of this.
+//! A table has one owner, which changes it, and any number of [readers](Reader) on other threads ([`RouteTable::reader`]). Entries of the arrays are atomics (plain loads on x86),
+//! nodes are filled before they are published, and an address's answer goes from the old to the new one in one store; where the default route answers, readers look again if it has
+//! changed meanwhile. A freed group or node waits until no reader can hold its number (`grace.rs`, checked with loom); few routes are published as a whole (`shared.rs`). The owner
+//! never waits for readers, readers never for the owner, and a table without readers has none of this.
 
 // Under loom there is the grace period only.
 #[cfg_attr(loom, allow(dead_code, unreachable_pub))]
@@ -58,9 +56,9 @@ pub use table::Table;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no room for {prefix_bits}-bit prefixes: all {capacity} {what} are in use")]
 pub struct TableFull {
-    /// Length of the prefix that was to be inserted.
+    /// Length of the prefix to insert.
     pub prefix_bits: u8,
-    /// What there is none left of.
+    /// The resource that is used up.
     pub what: &'static str,
     /// How many there are.
     pub capacity: usize,
@@ -73,7 +71,7 @@ pub trait RouteTable {
     type Address: Copy;
     /// A prefix.
     type Prefix: Copy;
-    /// What look-ups read where there are many routes.
+    /// The data that look-ups read where there are many routes.
     type Arrays: table::Arrays<Address = Self::Address>;
 
     /// Adds a route, or changes its next hop. Returns the one it had.
@@ -99,8 +97,7 @@ pub trait RouteTable {
     /// the single look-ups; 32 to 256 addresses are a good size.
     fn lookup_batch(&self, addresses: &[Self::Address], next_hops: &mut [u16]);
 
-    /// Somebody else who looks up, on whichever thread. Goes on with the routes of the end when the
-    /// table is gone.
+    /// A further reader, on any thread. Goes on with the routes of the end when the table is gone.
     fn reader(&mut self) -> Reader<Self::Arrays>;
 
     /// Number of routes.

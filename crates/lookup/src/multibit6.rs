@@ -37,16 +37,16 @@ const LANES: usize = 32;
 /// takes two loads, a /48 four, a /64 six. The default route is kept beside the
 /// trie, as in [`crate::Dir24`].
 ///
-/// A full Internet table (160 thousand routes) takes 38 thousand nodes of 1 KiB,
-/// of which look-ups touch 6 MiB. A lone host route far from all others takes
-/// 5 KiB + 1 KiB. Room for nodes is reserved with the root; pages that no node has
-/// used cost nothing. Before its 128th route a table has none of this, and takes five kilobytes.
+/// A full Internet table (160 thousand routes) takes 38 thousand nodes of 1 KiB; look-ups touch 6
+/// MiB of them. A lone host route far from all others takes 5 KiB + 1 KiB. Room for nodes is
+/// reserved with the root; pages that no node has used cost nothing. Before its 128th route a table
+/// has none of this, and takes five kilobytes.
 ///
 /// A change costs time in proportion to the entries that its prefix covers and the
 /// routes inside it.
 pub type Multibit6 = Table<Many>;
 
-/// What there is for many routes.
+/// The storage for many routes.
 pub struct Many {
     trie: Arc<Trie>,
     places: Places,
@@ -55,7 +55,7 @@ pub struct Many {
     node_pages: Pages,
 }
 
-/// What look-ups read.
+/// The data that look-ups read.
 pub struct Trie {
     root: Box<[AtomicU32; ROOT]>,
     /// Nodes of both sizes.
@@ -275,8 +275,7 @@ impl Arrays for Many {
         &self.trie
     }
 
-    /// Makes sure that there are nodes down to where `prefix` is made of whole
-    /// entries.
+    /// Adds nodes down to the level where `prefix` is made of whole entries.
     fn make_way(
         &mut self,
         routes: &Routes<u128>,
@@ -399,7 +398,7 @@ mod tests {
             assert_eq!(table.lookup(address), Some(hop(2)));
             assert_eq!(table.lookup(0x3000 << 112), None);
         }
-        // What a route leaves, another can have.
+        // Another route can have the room of a removed one.
         table.remove(prefix("2001:db8::/48")).unwrap();
         assert_eq!(table.lookup(address), Some(hop(1)));
         table.insert(prefix("3000:0:100::/40"), hop(3)).unwrap();

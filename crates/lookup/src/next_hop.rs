@@ -1,4 +1,4 @@
-//! What a look-up finds.
+//! The result of a look-up.
 
 use std::num::NonZeroU16;
 

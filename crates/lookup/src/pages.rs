@@ -4,8 +4,8 @@ use europa_pool::account;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Pages of an array that have been written to. They are on the account of whoever wrote, until
-/// the array goes: where routers share a process, a table of routes counts as what it takes.
+/// Pages of an array that have been written to. They count for the router that wrote them, until
+/// the array goes: where routers share a process, a table of routes counts with its real size.
 pub(crate) struct Pages {
     seen: Box<[u64]>,
     count: usize,

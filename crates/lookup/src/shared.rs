@@ -2,9 +2,9 @@
 //!
 //! Readers share the arrays of many routes as they are: an address's answer goes from the old to the
 //! new one in a store, and what is freed waits for its grace period (`grace.rs`). Few routes are
-//! replaced as a whole: the owner fills a copy that nobody reads and makes it the current one, so
-//! that a batch sees one state of the table. Should each copy be read by somebody, or become too
-//! small, the table gets arrays, which go to the readers once they are filled.
+//! replaced as a whole: the owner fills a copy that no reader uses and makes it the current one, so
+//! that a batch sees one state of the table. If readers use all copies, or a copy becomes too small,
+//! the table gets arrays, which go to the readers once they are filled.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, TryLockError};
@@ -14,10 +14,10 @@ use crate::few::Few;
 use crate::grace::Pass;
 use crate::table::{Arrays, Entries};
 
-/// Copies of few routes: with up to six readers, always one that nobody reads.
+/// Copies of few routes: with up to six readers, at least one is free.
 const COPIES: usize = 8;
 
-/// What owner and readers have in common.
+/// The shared state of owner and readers.
 pub(crate) struct Shared<T: Arrays> {
     copies: [RwLock<Few<T::Address>>; COPIES],
     current: AtomicUsize,
@@ -80,9 +80,9 @@ impl<T: Arrays> Shared<T> {
 
 /// The way of another thread to a table, see [`crate::RouteTable::reader`].
 ///
-/// What the table's owner frees is not used again before every reader has begun another batch, or
-/// [rests](Self::rest). A reader that does neither holds up to all free room of the table, but
-/// nobody.
+/// Memory that the table's owner frees is not used again before every reader has begun another
+/// batch, or [rests](Self::rest). A reader that does neither holds up the reuse of free room, but
+/// no other thread.
 pub struct Reader<T: Arrays> {
     pass: Pass,
     shared: Arc<Shared<T>>,

@@ -11,7 +11,7 @@ use crate::routes::{Address, Routes};
 use crate::shared::{Reader, Shared};
 use crate::{NextHop, RouteTable, TableFull};
 
-/// What look-ups read where there are many routes.
+/// The data that look-ups read where there are many routes.
 pub trait Entries: Send + Sync + 'static {
     /// Of the packets.
     type Address: Address;
@@ -22,21 +22,21 @@ pub trait Entries: Send + Sync + 'static {
     /// The answers for many addresses, 0 for none.
     fn entries(&self, addresses: &[Self::Address], answers: &mut [u16]);
 
-    /// What stands in for entries of 0.
+    /// The answer for entries of 0.
     fn default(&self) -> &DefaultRoute;
 }
 
-/// What a table has for many routes: entries, and who uses which of them.
+/// The storage of a table with many routes: entries, and their users.
 pub trait Arrays: Sized {
     /// Of the packets.
     type Address: Address;
-    /// What look-ups read.
+    /// The data that look-ups read.
     type Entries: Entries<Address = Self::Address>;
 
     /// For no routes yet.
     fn new() -> Self;
 
-    /// What look-ups read.
+    /// The data that look-ups read.
     fn entries(&self) -> &Arc<Self::Entries>;
 
     /// Makes sure that a prefix can be painted.

@@ -98,8 +98,8 @@ impl Cycle {
         cycle
     }
 
-    /// What was answered is what the table said after some of `first` to `last` changes; all of
-    /// it after the same, if it was seen as a whole.
+    /// Each answer equals the table's after some of `first` to `last` changes; all of them after
+    /// the same, if it was seen as a whole.
     fn check(&self, found: &[u16; BATCH], first: usize, last: usize, whole: bool) {
         let last = last.min(first + self.changes.len());
         let states = || (first..=last).map(|step| &self.answers[step % self.changes.len()]);
@@ -205,7 +205,7 @@ fn every_answer_is_an_old_or_a_new_one() {
         let table = if few { Dir24::new() } else { Dir24::for_many() };
         println!("IPv4: {} batches", run(table, &cycle, how, four, first));
         let cycle = Cycle::new(&mut random, 128, 600, routes);
-        // Room for little more than what there is, so that nodes are used again soon.
+        // Room for little more than the routes, so that nodes are used again soon.
         let table = if few { Multibit6::new() } else { Multibit6::with_capacity(700) };
         println!("IPv6: {} batches", run(table, &cycle, how, six, |bits| bits));
     }

@@ -5,8 +5,8 @@
 //! cargo run --release -p europa-memif --example memif_rate [SECONDS [ROUNDS]]
 //! ```
 //!
-//! Cases: *one way*, a source and a sink; *echo*, a source whose frames come back. Roles: who
-//! sends is the client. testpmd's figures are its own port statistics of the receiving side.
+//! Cases: *one way*, a source and a sink; *echo*, a source whose frames come back. Roles: the
+//! sender is the client. testpmd's figures are its own port statistics of the receiving side.
 
 use std::error::Error;
 use std::path::Path;
@@ -144,7 +144,7 @@ fn connected(port: &mut Port) -> Result<Option<Link>> {
     }
 }
 
-/// Sends as fast as it goes, and takes what comes back, until the other side goes.
+/// Sends as fast as it can, and takes echoed frames, until the other side goes.
 fn source(port: &mut Port, mut link: Link, case: Case, batch: usize) -> Result<()> {
     let memory = vec![[7_u8; FRAME_BYTES]; batch];
     let frames: Vec<&[u8]> = memory.iter().map(|frame| &frame[..]).collect();
@@ -163,8 +163,8 @@ fn source(port: &mut Port, mut link: Link, case: Case, batch: usize) -> Result<(
     }
 }
 
-/// Takes what comes, sends it back in the case of an echo, and says how many frames a second
-/// that were, without the first half second.
+/// Takes frames, sends them back in the case of an echo, and prints how many a second there were,
+/// without the first half second.
 fn sink(
     port: &mut Port,
     mut link: Link,

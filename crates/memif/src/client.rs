@@ -17,18 +17,18 @@ use crate::sys::{Memory, Region, Signal};
 use crate::transmit::Transmitter;
 use crate::wire::{AddRing, Hello, Init, Message, VERSION};
 
-/// Memory and rings that the server is being told of.
+/// Memory and rings that the client is announcing to the server.
 struct Offer {
     server: String,
     to_server: Vec<Ring>,
     to_client: Vec<Ring>,
-    /// What is still to be said, with a copy of the descriptor that goes with it.
+    /// Unsent messages, with a copy of the descriptor that goes with each.
     unsaid: VecDeque<(Message, Option<OwnedFd>)>,
 }
 
 /// How far it has come.
 enum Step {
-    /// The server speaks first.
+    /// The server sends first.
     Greeting,
     Offering(Offer),
     Connected,
@@ -39,7 +39,7 @@ pub(crate) struct Client {
     step: Step,
 }
 
-/// What to send next.
+/// The next message.
 pub(crate) type Say = (Message, Option<OwnedFd>);
 
 impl Client {

@@ -1,4 +1,4 @@
-//! What one interface is to be.
+//! The settings of one interface.
 
 use crate::error::ConfigError;
 use crate::wire::SECRET_BYTES;
@@ -7,7 +7,7 @@ use crate::wire::SECRET_BYTES;
 pub(crate) const MOST_LOG2_ENTRIES: u8 = 14;
 /// As many rings as DPDK has in a direction.
 const MOST_RINGS: u16 = 255;
-/// What a frame may need: anything shorter has room in a buffer of this many.
+/// The largest need of a frame: anything shorter fits into a buffer of this many.
 const LEAST_BUFFER_BYTES: u32 = 64;
 
 /// Which side of a connection an interface is.
@@ -26,7 +26,7 @@ pub struct Config {
     pub id: u32,
     /// Name shown to the peer; 31 bytes of it.
     pub name: String,
-    /// What both sides must know; zeros for nothing.
+    /// The secret that both sides share; zeros for none.
     pub secret: [u8; SECRET_BYTES],
     /// Rings to receive from: a client has so many, or as many as its server takes; a server
     /// takes so many at most.
@@ -38,8 +38,8 @@ pub struct Config {
     /// Client: bytes of a buffer. DPDK as a server of old writes up to 2048 bytes into any
     /// buffer, so have no fewer with it.
     pub buffer_bytes: u32,
-    /// Server: memory that a client may have mapped here, bytes. What is touched of it counts as
-    /// memory of whoever touches it first.
+    /// Server: memory that a client may have mapped here, bytes. Touched pages of it count as
+    /// memory of the process that touches them first.
     pub most_memory_bytes: u64,
 }
 

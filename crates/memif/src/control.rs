@@ -21,7 +21,7 @@ impl Control {
     }
 
     /// Sends a message. Each side waits for the other's answer before it sends another one, so
-    /// that there is room, unless the peer reads nothing.
+    /// there is room, unless the peer reads nothing.
     pub(crate) fn send(
         &self,
         message: &Message,

@@ -1,4 +1,4 @@
-//! What can go wrong, and what to do about it.
+//! The errors, and their remedies.
 
 use std::path::PathBuf;
 
@@ -13,12 +13,12 @@ pub enum MemifError {
     /// The peer said goodbye.
     #[error("the peer disconnected: {reason} (code {code})")]
     Disconnected {
-        /// What the peer gave as its code; 0 mostly.
+        /// The peer's error code; 0 mostly.
         code: u32,
-        /// What the peer gave as its reason.
+        /// The peer's reason.
         reason: String,
     },
-    /// The peer broke the protocol, or wants what is not to be had.
+    /// The peer broke the protocol, or asks for the impossible.
     #[error("the peer is refused: {0}")]
     Refused(#[from] Violation),
     /// The interface cannot be as it is configured.
@@ -27,9 +27,9 @@ pub enum MemifError {
     /// The kernel.
     #[error("cannot {doing}: {source}")]
     Kernel {
-        /// What was tried, as the words after "cannot".
+        /// The attempted operation, as the words after "cannot".
         doing: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: Errno,
     },
     /// A socket's path.
@@ -37,9 +37,9 @@ pub enum MemifError {
     Path {
         /// The path, with `@` for a name in the abstract namespace.
         path: PathBuf,
-        /// What was tried, as the words after "cannot".
+        /// The attempted operation, as the words after "cannot".
         doing: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: Errno,
     },
 }
@@ -55,19 +55,19 @@ impl<T> Doing<T> for Result<T, Errno> {
     }
 }
 
-/// What is wrong with a [`Config`](crate::Config).
+/// The mistake of a [`Config`](crate::Config).
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field} is {found}; {wanted}")]
 pub struct ConfigError {
     /// The field's name.
     pub field: &'static str,
-    /// What it says.
+    /// Its value.
     pub found: u64,
-    /// What it may say.
+    /// Its accepted values.
     pub wanted: &'static str,
 }
 
-/// What a peer did against the protocol, or beyond the limits set for it.
+/// A peer's violation of the protocol, or of the limits set for it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// A message has not 128 bytes.
@@ -79,9 +79,9 @@ pub enum Violation {
     /// A message that does not come at this point.
     #[error("{found} while waiting for {wanted}")]
     Unexpected {
-        /// What came.
+        /// The received message.
         found: &'static str,
-        /// What may come now.
+        /// The messages allowed now.
         wanted: &'static str,
     },
     /// Too many descriptors, or none.
@@ -100,12 +100,12 @@ pub enum Violation {
     /// Another protocol version.
     #[error("protocol version {}.{} to {}.{}; this is 2.0", least >> 8, least & 255, most >> 8, most & 255)]
     Version {
-        /// The least that the peer speaks.
+        /// The peer's lowest version.
         least: u16,
-        /// The most that the peer speaks.
+        /// The peer's highest version.
         most: u16,
     },
-    /// Nobody has this interface.
+    /// The server has no such interface.
     #[error("there is no interface {0} on this socket; compare the ids of both sides")]
     NoInterface(u32),
     /// The interface has a peer.
@@ -193,7 +193,7 @@ pub enum Violation {
         /// Found there.
         found: u32,
     },
-    /// What came with a ring wakes nobody.
+    /// The descriptor of a ring cannot wake its reader.
     #[error("a ring's descriptor is no eventfd")]
     NoEventfd,
     /// A connection without rings carries nothing.
@@ -206,7 +206,7 @@ pub enum Violation {
     },
 }
 
-/// What a peer did to a ring that cannot be repaired: only a new connection helps, see
+/// A peer's damage to a ring that cannot be repaired: only a new connection helps, see
 /// [`Port::disconnect`](crate::Port::disconnect).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {

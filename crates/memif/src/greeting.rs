@@ -9,8 +9,8 @@ use crate::error::{MemifError, Violation};
 use crate::server;
 use crate::wire::{Init, Message};
 
-/// Clients that may be silent at the same time on one socket. The next one takes the place of
-/// the oldest, so silence holds up nobody.
+/// Clients that may be silent at the same time on one socket. The next one takes the place of the
+/// oldest, so a silent peer holds up no other.
 pub const MOST_SILENT: usize = 16;
 
 /// A client that has said which interface it wants.

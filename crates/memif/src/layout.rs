@@ -18,7 +18,7 @@ pub(crate) const HEAD: usize = 6;
 pub(crate) const TAIL: usize = 64;
 pub(crate) const DESCRIPTORS: usize = 128;
 pub(crate) const DESCRIPTOR_BYTES: usize = 16;
-/// In a ring's flags: who receives wants no interrupts.
+/// In a ring's flags: the receiver wants no interrupts.
 pub(crate) const MASK_INTERRUPT: u16 = 1;
 /// In a descriptor's flags: the frame goes on in the next descriptor.
 pub(crate) const NEXT: u16 = 1;

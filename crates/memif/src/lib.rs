@@ -1,19 +1,19 @@
 //! memif 2.0: frames between two processes by shared memory, as VPP and DPDK have it.
 //!
 //! One side is the [server](Role::Server), which listens on a socket, the other the
-//! [client](Role::Client), which connects and brings memory, rings and eventfds. Who may open
-//! a socket's path uses [`socket`]; the rest needs descriptors only, has no threads and never
+//! [client](Role::Client), which connects and brings memory, rings and eventfds. A process that may
+//! open a socket's path uses [`socket`]; the rest needs descriptors only, has no threads and never
 //! waits:
 //!
-//! - [`Greetings`] hears which interface a client wants, and a [`Port`] of that number takes it.
+//! - [`Greetings`] reads which interface a client wants, and a [`Port`] of that number takes it.
 //! - A [`Port`] makes connections, one after another, and yields a [`Link`] of rings for each.
 //! - A [`Receiver`] and a [`Transmitter`] move batches of frames. They allocate nothing, and
 //!   make a system call only to wake a peer that asks for it.
 //!
 //! A peer may be hostile. It can break its own connection and put nonsense into its own frames:
-//! every message, index and descriptor is checked where it is read, memory is only taken if
-//! it cannot go away, and no call here waits for it. What it does wrong ends in a
-//! [`MemifError`], a [`Fault`] or a [counter](Counters).
+//! every message, index and descriptor is checked where it is read, memory is only taken if it
+//! cannot go away, and no call here waits for it. Its mistakes end in a [`MemifError`], a [`Fault`]
+//! or a [counter](Counters).
 //!
 //! Not supported: IP mode, private headers, regions in huge pages (DPDK's `zero-copy=yes`).
 

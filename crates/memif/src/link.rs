@@ -1,4 +1,4 @@
-//! What a connection is for.
+//! The role of a connection.
 
 use crate::receive::Receiver;
 use crate::transmit::Transmitter;

@@ -26,18 +26,17 @@ struct Connection {
     connected: bool,
 }
 
-/// What has happened to an interface.
+/// An event of an interface.
 pub enum Event {
-    /// Its rings are ready. Those of an earlier connection are to be dropped.
+    /// Its rings are ready. Those of an earlier connection must be dropped.
     Connected(Link),
-    /// The connection has ended, or was not made. A client may connect again; a server takes
-    /// the next who comes.
+    /// The connection has ended, or was not made. A client may connect again; a server takes the
+    /// next peer.
     Disconnected(MemifError),
 }
 
 /// An interface of either role. It has at most one peer, opens no path, has no thread and never
-/// waits: whoever owns it polls [`control_fd`](Self::control_fd) and calls
-/// [`process`](Self::process).
+/// waits: its owner polls [`control_fd`](Self::control_fd) and calls [`process`](Self::process).
 pub struct Port {
     role: Role,
     config: Config,
@@ -130,7 +129,7 @@ impl Port {
     }
 
     /// Ends the connection, if there is one, and tells the peer why: after a
-    /// [`Fault`](crate::Fault) of a ring, for instance. The rings of it are to be dropped.
+    /// [`Fault`](crate::Fault) of a ring, for instance. Its rings must be dropped.
     pub fn disconnect(&mut self, reason: &str) {
         if let Some(connection) = self.connection.take() {
             connection.control.goodbye(reason);

@@ -1,8 +1,8 @@
 //! Taking frames from a ring.
 //!
 //! Of a ring to the server, the client moves *head* when it has filled descriptors, the server
-//! *tail* when it has read them. Of a ring to the client it is the client who brings empty
-//! buffers by *head*, and the server who fills them and moves *tail*.
+//! *tail* when it has read them. Of a ring to the client, the client brings empty buffers by
+//! *head*, and the server fills them and moves *tail*.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::slice;
@@ -211,13 +211,14 @@ impl Receiver {
     /// [`UNSEEN`](europa_pool::UNSEEN) if nothing does.
     pub fn arm(&self) -> bool {
         self.set_flags(0);
-        // Who sleeps sets its flag and then looks; who publishes does so and then reads the flag.
+        // The sleeper sets its flag, then checks the ring; the publisher writes the ring, then
+        // reads the flag.
         fence(Ordering::SeqCst);
         // A peer like DPDK has no such fence of its own.
         look_on(|| self.waiting() != Ok(0))
     }
 
-    /// Wants no more interrupts, and forgets what has come.
+    /// Wants no more interrupts, and clears the pending one.
     pub fn disarm(&self) {
         self.set_flags(MASK_INTERRUPT);
         drain(&self.ring.eventfd);
@@ -235,7 +236,7 @@ impl Receiver {
         self.ring.eventfd.as_fd()
     }
 
-    /// What it has done.
+    /// Its counters.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -255,7 +256,7 @@ fn waiting(parts: &Parts<'_>, ring: &Ring, next: u16) -> Result<u16, Fault> {
     Ok(found)
 }
 
-/// What a descriptor points to, if it is there.
+/// The bytes of a descriptor, if they exist.
 #[inline(always)]
 fn segment<'a, const OWN: bool>(parts: &Parts<'a>, index: u16) -> Option<Chunk<'a>> {
     let head = parts.descriptor(index);
@@ -276,8 +277,8 @@ fn pass(segments: &[Chunk<'_>], bytes: usize, take: &mut impl FnMut(Frame<'_>)) 
     Some(bytes)
 }
 
-/// Passes on a frame that is spread over several descriptors, at most `left`. Says in `used`
-/// how many belong to it: all that there are when its end is missing.
+/// Passes on a frame that is spread over several descriptors, at most `left`. Returns in `used` how
+/// many belong to it: all of them when its end is missing.
 #[inline(never)]
 fn chain<const OWN: bool>(
     parts: &Parts<'_>,

@@ -18,7 +18,7 @@ pub(crate) const AHEAD: u16 = 8;
 /// The longest frame, bytes.
 pub const MOST_FRAME_BYTES: usize = 65535;
 
-/// Who laid out the buffers.
+/// The side that laid out the buffers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Buffers {
     /// This side, a client: it knows where they are, whatever the peer writes.
@@ -200,14 +200,14 @@ impl<'a> Parts<'a> {
         self.words[self.at(index) | 1].store(u64::from(offset), Ordering::Relaxed);
     }
 
-    /// Whether who receives wants to be woken.
+    /// Whether the receiver wants to be woken.
     #[inline(always)]
     pub(crate) fn wants_interrupt(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & MASK_INTERRUPT == 0
     }
 }
 
-/// What a ring has done since its connection was made.
+/// The counters of a ring since its connection was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Frames passed on.

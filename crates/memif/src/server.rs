@@ -17,7 +17,7 @@ use crate::wire::{AddRing, Hello, Init, Message, VERSION};
 const MOST_REGIONS: u16 = 16;
 const ETHERNET: u8 = 0;
 
-/// What is said to whoever connects, before it says which interface it wants.
+/// The server's greeting to a peer, before the peer names its interface.
 pub(crate) fn hello(config: &Config) -> Message {
     let last = |rings: u16| rings.saturating_sub(1);
     Message::Hello(Hello {
@@ -47,7 +47,7 @@ pub(crate) fn admits(config: &Config, init: &Init) -> Result<(), Violation> {
     Ok(())
 }
 
-/// What a client has said so far.
+/// The messages of a client up to now.
 pub(crate) struct Server {
     client: String,
     regions: Vec<Region>,
@@ -150,7 +150,8 @@ impl Server {
         if ring.private_header_bytes != 0 {
             return Err(Violation::PrivateHeader(ring.private_header_bytes).into());
         }
-        // Also who does not want any may get an interrupt: it tells whether this is one's place.
+        // A receiver that wants no interrupts may still get one: it checks whether this is its
+        // place.
         match signal.send(&eventfd) {
             Err(nix::errno::Errno::EINVAL) => return Err(Violation::NoEventfd.into()),
             other => other.doing("signal an eventfd")?,

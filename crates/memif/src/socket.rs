@@ -1,10 +1,10 @@
-//! Opening sockets by path: what needs the rights of whoever owns the place. All else works
-//! with the descriptors that come from here.
+//! Opening sockets by path, which needs the rights of the folder's owner. All else works with the
+//! descriptors that come from here.
 //!
-//! A path that begins with `@` is a name in the abstract namespace of the network namespace,
-//! DPDK's default. Anybody in that namespace can connect to it; a path's owner and mode say
-//! who can. Who can connect can also pass a descriptor whose closing takes long (a file of FUSE),
-//! so the mode should be strict.
+//! A path that begins with `@` is a name in the abstract namespace of the network namespace, DPDK's
+//! default. Any process in that namespace can connect to it; for a path, its owner and mode decide.
+//! A client can also pass a descriptor whose closing takes long (a file of FUSE), so the mode
+//! should be strict.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -25,12 +25,12 @@ use crate::sys;
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 16;
 
-/// Listens at a path for clients; its file has mode `mode`, e.g. `0o600`. A socket that is left
-/// there and that nobody serves is replaced. The file stays when the descriptor is dropped: see
-/// [`clear`].
+/// Listens at a path for clients; its file has mode `mode`, e.g. `0o600`. A leftover socket without
+/// a server is replaced. The file stays when the descriptor is dropped: see [`clear`].
 ///
 /// # Errors
-/// Says the path, what was tried and what the kernel said: `EADDRINUSE` when somebody serves it.
+/// Returns the path, the operation and the kernel's error: `EADDRINUSE` when another process serves
+/// it.
 pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd, MemifError> {
     let error = |doing| move |source| MemifError::Path { path: path.to_owned(), doing, source };
     let listener = open().map_err(error("make a socket"))?;
@@ -41,7 +41,7 @@ pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd, MemifError> {
     }
     bind(listener.as_raw_fd(), &address).map_err(error("listen there"))?;
     if named {
-        // Nobody can connect before it listens, so the mode counts from the beginning.
+        // No client can connect before it listens, so the mode counts from the beginning.
         fs::set_permissions(path, Permissions::from_mode(mode))
             .map_err(|failed| error("set its mode")(errno(&failed)))?;
     }
@@ -53,7 +53,7 @@ pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd, MemifError> {
 /// Takes the next client of a listening socket; `None` when there is none. Needs no rights.
 ///
 /// # Errors
-/// What accept(2) says.
+/// The error of accept(2).
 pub fn accept(listener: &OwnedFd) -> Result<Option<OwnedFd>, MemifError> {
     match sys::accept(listener) {
         Ok(socket) => Ok(Some(socket)),
@@ -65,8 +65,8 @@ pub fn accept(listener: &OwnedFd) -> Result<Option<OwnedFd>, MemifError> {
 /// Connects to a server. Does not wait.
 ///
 /// # Errors
-/// Says the path and what the kernel said: `ECONNREFUSED` or `ENOENT` when nobody serves it yet,
-/// `EAGAIN` when too many wait there.
+/// Returns the path and the kernel's error: `ECONNREFUSED` or `ENOENT` without a server, `EAGAIN`
+/// when too many wait there.
 pub fn connect(path: &Path) -> Result<OwnedFd, MemifError> {
     let error = |doing| move |source| MemifError::Path { path: path.to_owned(), doing, source };
     let socket = open().map_err(error("make a socket"))?;
@@ -87,13 +87,13 @@ fn address(path: &Path) -> nix::Result<UnixAddr> {
     }
 }
 
-/// Removes the file of a Unix socket, of whatever kind, that nobody serves any more.
+/// Removes the file of a Unix socket of any kind without a server.
 ///
 /// # Errors
 /// `EACCES` and the like, where it cannot be looked at or removed.
 pub fn clear(path: &Path) -> nix::Result<()> {
     let left = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
-    // One of another kind that somebody serves answers `EPROTOTYPE`.
+    // A served one of another kind answers `EPROTOTYPE`.
     let dead = || connect_socket(open()?.as_raw_fd(), &UnixAddr::new(path)?);
     if left && dead() == Err(Errno::ECONNREFUSED) {
         fs::remove_file(path).map_err(|failed| errno(&failed))?;

@@ -50,7 +50,7 @@ pub struct MappedPacket<'a> {
     pub mapping: &'a Mapping,
     /// Where it begins there, bytes.
     pub offset: usize,
-    /// Its length. What is beyond the mapping's end is sent as whatever the buffer held.
+    /// Its length. Bytes beyond the mapping's end are sent with the old contents of the buffer.
     pub bytes: usize,
 }
 
@@ -152,7 +152,7 @@ impl Transmitter {
             self.next = at.index;
             self.counters.frames += frames;
             self.counters.bytes += bytes;
-            // The index must be seen by who sleeps before its flag is read here.
+            // The sleeper must see the index before its flag is read here.
             fence(Ordering::SeqCst);
             if parts.wants_interrupt() && self.signal.send(&self.ring.eventfd).is_ok() {
                 self.counters.interrupts += 1;
@@ -176,7 +176,7 @@ impl Transmitter {
         free.map(usize::from)
     }
 
-    /// What it has done.
+    /// Its counters.
     pub fn counters(&self) -> Counters {
         self.counters
     }

@@ -13,7 +13,7 @@ const NAME_BYTES: usize = 32;
 const REASON_BYTES: usize = 96;
 const CLIENT_TO_SERVER: u16 = 1;
 
-/// What a server can take.
+/// The limits of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub(crate) name: String,
@@ -137,7 +137,7 @@ impl Message {
         out.bytes
     }
 
-    /// Reads a message. Only its type can be wrong here; who takes it judges the rest.
+    /// Reads a message. Only its type can be wrong here; the handler judges the rest.
     pub(crate) fn decode(bytes: &[u8; MESSAGE_BYTES]) -> Result<Self, Violation> {
         let mut from = Reader { bytes, at: 0 };
         Ok(match from.u16() {
@@ -189,7 +189,7 @@ impl Writer {
         self.at += what.len();
     }
 
-    /// Text in a field of `bytes` bytes, the last of which is zero.
+    /// Text in a field of `bytes` bytes; the last one is zero.
     fn text(&mut self, text: &str, bytes: usize) {
         let end = text.floor_char_boundary(bytes - 1);
         self.put(&text.as_bytes()[..end]);

@@ -19,7 +19,7 @@ use proptest::test_runner::{Config as Cases, TestRunner};
 
 const REGION_BYTES: u64 = 1 << 20;
 
-/// What may go with a message.
+/// The descriptors that may go with a message.
 struct Things {
     region: OwnedFd,
     eventfd: OwnedFd,
@@ -42,7 +42,7 @@ enum Thing {
     Pipe,
 }
 
-/// A message: its bytes and what goes with it.
+/// A message: its bytes and descriptors.
 #[derive(Debug, Clone)]
 struct Say {
     bytes: Vec<u8>,
@@ -55,7 +55,7 @@ fn message(kind: u16, parts: &[&[u8]], things: &[Thing]) -> Say {
     Say { bytes, things: things.to_vec() }
 }
 
-/// What a sound client says, in this order.
+/// The messages of a correct client, in this order.
 fn sound() -> Vec<Say> {
     let ring = |flags: u16, offset: u32| {
         let numbers = [flags, 0, 0].map(u16::to_ne_bytes).concat();
@@ -70,7 +70,7 @@ fn sound() -> Vec<Say> {
     ]
 }
 
-/// What a sound server says.
+/// The messages of a correct server.
 fn answers() -> Vec<Say> {
     let numbers = [0x0200_u16, 0x0200, 0, 0, 0].map(u16::to_ne_bytes).concat();
     let mut all = vec![message(2, &[&[b'x'; 32], &numbers, &[10]], &[])];
@@ -125,7 +125,7 @@ fn send(socket: &OwnedFd, say: &Say, things: &Things) {
     let rights = [ControlMessage::ScmRights(&raw)];
     let control = if raw.is_empty() { &rights[..0] } else { &rights[..] };
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
-    // A peer that has hung up hears no more.
+    // A peer that has hung up reads no more.
     let _ = sendmsg::<()>(socket.as_raw_fd(), &[IoSlice::new(&say.bytes)], control, flags, None);
 }
 

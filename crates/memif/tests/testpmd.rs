@@ -92,7 +92,7 @@ fn config(rings: u16) -> Config {
 fn connect(port: &mut Port, path: &Path) -> Link {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
-        // No call without need: testpmd 22.11 panics when somebody connects and goes at once.
+        // No call without need: testpmd 22.11 panics when a peer connects and goes at once.
         if port.control_fd().is_none() {
             match socket::connect(path) {
                 Ok(client) => port.connect(client),
@@ -144,7 +144,7 @@ fn frame(number: usize) -> Vec<u8> {
     let length = 60 + number * 7 % 1455;
     let mut bytes: Vec<u8> = (0..length).map(|at| (at * 13 + number) as u8).collect();
     bytes[MACS + 2..MACS + 10].copy_from_slice(&(number as u64).to_le_bytes());
-    // No VLAN and no IP, of which testpmd might want to know more.
+    // No VLAN and no IP, which testpmd might parse further.
     bytes[MACS..MACS + 2].copy_from_slice(&[0x88, 0xb5]);
     // No groups as addresses.
     bytes[0] &= 0xfe;
@@ -152,8 +152,8 @@ fn frame(number: usize) -> Vec<u8> {
     bytes
 }
 
-/// Sends frames, at most `window` on their way at a time, and checks that each comes back
-/// whole, in order, with its addresses swapped if they are to be.
+/// Sends frames, at most `window` under way at a time, and checks that each comes back whole, in
+/// order, with its addresses swapped if `swapped` is set.
 fn all_return(link: &mut Link, ring: usize, swapped: bool, count: usize) {
     let window = 300;
     let (transmitter, receiver) = (&mut link.transmitters[ring], &mut link.receivers[ring]);
@@ -197,7 +197,7 @@ fn as_client_frames_come_back_and_a_server_that_was_killed_is_found_again() {
     all_return(&mut link, 0, false, COUNT);
     testpmd.kill();
     ends(&mut port);
-    // What it was still to get goes nowhere, and does no harm.
+    // Its later frames go nowhere, without effect.
     assert!(link.transmitters[0].transmit(&[&frame(0)[..]]).is_ok());
     std::fs::remove_file(&path).unwrap();
     let _again = Testpmd::start(folder.path(), "server", 1, "macswap").unwrap();

@@ -6,7 +6,7 @@ const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(5);
 /// All routers wait for the switch.
 const LONGEST_OF_SWITCH: Duration = Duration::from_millis(500);
-/// Who ran for so long has recovered.
+/// A process that ran for so long has recovered.
 const RECOVERED: Duration = Duration::from_secs(10);
 
 /// At once after the first failure, then later and later.
@@ -27,7 +27,7 @@ impl Backoff {
         Self { failures: 0, longest: LONGEST_OF_SWITCH }
     }
 
-    /// Starts anew: what failed is another thing now.
+    /// Starts again: the failed object has changed.
     pub(crate) fn forget(&mut self) {
         self.failures = 0;
     }

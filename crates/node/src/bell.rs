@@ -1,9 +1,9 @@
 //! How processes wake each other: a pipe whose contents mean nothing.
 //!
-//! Not an eventfd: whoever may ring that may also silence it, by reading, and may make it
-//! block for everybody, for all share one open file. A router that does either would keep
-//! the switch asleep, or hang it. Of a pipe each side has its own end, and each that
-//! rings has opened it for itself. It has a name, so that the next node finds it.
+//! Not an eventfd: each process with one can also clear it by reading, and can make it block for
+//! all, because all share one open file. A router that does either would keep the switch asleep, or
+//! hang it. Of a pipe each side has its own end, and each that rings has opened it for itself. It
+//! has a name, so that the next node finds it.
 
 use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,9 +19,9 @@ use crate::{Doing, NodeError};
 
 /// A bell. Ringing never blocks: a full pipe rings already.
 pub(crate) struct Bell {
-    /// For the one who is woken.
+    /// For the process that is woken.
     pub(crate) heard: OwnedFd,
-    /// For one who is trusted to ring.
+    /// For a trusted ringer.
     pub(crate) rung: OwnedFd,
 }
 
@@ -36,14 +36,14 @@ impl Bell {
         let open = |options: &mut OpenOptions| {
             options.custom_flags(flags).open(path).doing("opening a pipe to wake by")
         };
-        // Whoever listens can write as well: a pipe that nobody could ring would count as
-        // ended, and wake whoever waits for it for ever.
+        // The listener holds a write end too: a pipe without writers counts as ended, and would
+        // wake the listener for ever.
         let heard = open(OpenOptions::new().read(true).write(true))?.into();
         let rung = open(OpenOptions::new().write(true))?.into();
         Ok(Self { heard, rung })
     }
 
-    /// For one more who rings, and who can change nothing for the others.
+    /// For one more ringer, which can change nothing for the others.
     pub(crate) fn rope(&self) -> Result<OwnedFd, NodeError> {
         let path = format!("/proc/self/fd/{}", self.rung.as_raw_fd());
         let mut options = OpenOptions::new();

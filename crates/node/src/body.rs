@@ -20,7 +20,7 @@ pub(crate) enum Body {
     Switch {
         /// Number of its pool.
         pool: u32,
-        /// What it is to be handed, once the switch is told of it.
+        /// The descriptors for it, once the switch knows it.
         equipment: Option<(OwnedFd, File)>,
         /// Why it has ended.
         ended: Option<String>,
@@ -28,7 +28,7 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// One that the switch is still to be told of, with its end of a channel and its log.
+    /// A new one, unknown to the switch, with its end of a channel and its log.
     pub(crate) fn inside(theirs: OwnedFd, log: File) -> Self {
         Self::Switch { pool: 0, equipment: Some((theirs, log)), ended: None }
     }
@@ -57,7 +57,7 @@ impl Body {
         matches!(self, Self::Switch { .. })
     }
 
-    /// What its record is called.
+    /// The name of its record.
     pub(crate) fn record(&self) -> String {
         match self {
             Self::Process(child) => format!("router.{}", child.pid()),
@@ -97,8 +97,7 @@ impl Body {
         }
     }
 
-    /// Ends it, as far as that is a process's affair: what runs inside the switch goes with its
-    /// pool.
+    /// Ends it, if it is a process: a router inside the switch goes with its pool.
     pub(crate) fn kill(&self) -> Result<(), NodeError> {
         match self {
             Self::Process(child) => Ok(child.kill(Signal::SIGKILL)?),

@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use europa_cage::cage::{Cage, MapOf};
 use europa_cage::kernel::{Ready, Rights, Settings, Shape, entry_bytes};
@@ -19,7 +20,7 @@ use europa_channel::{Channel, pair};
 use europa_plan::CagePlan;
 use europa_router::orders::{Answer, Order};
 use europa_substrate::verify::{Candidate, MapShape, Refused, load};
-use europa_substrate::{CAGE, HeldMap, Substrate};
+use europa_substrate::{CAGE, HeldMap, Judge, JudgeSource, Substrate};
 
 use self::fib::Filler;
 use crate::{Doing, NodeError};
@@ -38,21 +39,25 @@ pub(crate) struct Loaded {
     /// One for each device.
     programs: Vec<OwnedFd>,
     targets: HeldMap,
-    /// What `bpf_fib_lookup` asks, if the program does.
+    /// The tables of `bpf_fib_lookup`, if the program calls it.
     tables: Option<Arc<Tables>>,
     /// By their numbers in the object.
     pub(crate) maps: HashMap<usize, HeldMap>,
+    /// The judge, if it was not seated yet.
+    judge: Option<Judge>,
     /// Stages of each device: they stay while there is a descriptor.
     _stages: Vec<HeldMap>,
 }
 
-/// What loading needs of the node.
+/// The node's part that loading needs.
 pub(crate) struct Means {
     shared: Vec<(&'static str, OwnedFd)>,
     /// Maps of the program that runs.
     kept: Vec<HeldMap>,
     /// Its tables of routes, which a mirror fills.
     tables: Option<Arc<Tables>>,
+    /// The judge, if it must be loaded, too.
+    judge: Option<JudgeSource>,
 }
 
 impl Means {
@@ -61,6 +66,7 @@ impl Means {
         substrate: &Substrate,
         interfaces: &[u32],
         tables: Option<Arc<Tables>>,
+        with_judge: bool,
     ) -> Result<Means, NodeError> {
         let shared = SHARED.iter().map(|name| Ok((*name, substrate.cage_map(name)?)));
         let shared = shared.collect::<Result<_, NodeError>>()?;
@@ -68,7 +74,7 @@ impl Means {
             Some(first) => substrate.maps_of_cage(*first)?,
             None => Vec::new(),
         };
-        Ok(Means { shared, kept, tables })
+        Ok(Means { shared, kept, tables, judge: with_judge.then(|| substrate.judge()) })
     }
 
     /// For a program that is only tried.
@@ -79,6 +85,7 @@ impl Means {
             shared: shared.collect::<std::io::Result<_>>()?,
             kept: Vec::new(),
             tables: None,
+            judge: None,
         })
     }
 }
@@ -86,12 +93,13 @@ impl Means {
 /// Asks this machine's kernel about a program, as a kernel router would have it.
 ///
 /// # Errors
-/// What its author has to mend, or what the kernel says.
+/// The mistake for its author to mend, or the kernel's error.
 pub fn try_in_kernel(file: &[u8], settings: Settings, rights: Rights) -> Result<(), Problems> {
     let failed = |what: String| Problem::new(what, "");
     let means = Means::apart(&Cage::read(CAGE)?).map_err(|error| failed(error.to_string()))?;
     let object = Arc::new(file.to_vec());
-    let plan = CagePlan { file: String::new(), object, settings, rights, interfaces: 1 };
+    let (file, field) = (String::new(), "object");
+    let plan = CagePlan { file, field, object, settings, rights, interfaces: 1 };
     // Privileges are dropped for a whole thread.
     let tried = thread::spawn(move || prepare(plan, means).map(drop)).join();
     tried.map_err(|_| failed("the program could not be tried".into()))?
@@ -100,12 +108,13 @@ pub fn try_in_kernel(file: &[u8], settings: Settings, rights: Rights) -> Result<
 /// Links, checks and loads a router's program. Takes the verifier's time.
 ///
 /// # Errors
-/// What its author has to mend, or what the kernel says.
+/// The mistake for its author to mend, or the kernel's error.
 pub(crate) fn prepare(plan: CagePlan, means: Means) -> Result<Loaded, Problems> {
     let told = |error: &dyn std::fmt::Display| Problems::from(Problem::new(error.to_string(), ""));
     let cage = Cage::read(CAGE)?;
     let ready = Ready::new(&plan.object, &plan.settings, plan.rights)?;
-    let Means { shared, mut kept, tables } = means;
+    let Means { shared, mut kept, tables, judge } = means;
+    let judge = judge.map(|judge| judge.load()).transpose().map_err(|error| told(&error))?;
     let mut maps = HashMap::new();
     let mut fresh = Vec::new();
     for (number, definition) in ready.maps() {
@@ -113,7 +122,7 @@ pub(crate) fn prepare(plan: CagePlan, means: Means) -> Result<Loaded, Problems> 
             continue;
         }
         let shape = shape(definition);
-        // Variables begin anew.
+        // Variables start again.
         let same = |map: &HeldMap| definition.data.is_none() && map.is(&shape);
         let map = match kept.iter().position(same) {
             Some(place) => kept.swap_remove(place),
@@ -150,7 +159,7 @@ pub(crate) fn prepare(plan: CagePlan, means: Means) -> Result<Loaded, Problems> 
     for device in 1..=plan.interfaces as u32 {
         programs.push(maker.device(device, &mut stages)?);
     }
-    Ok(Loaded { ready, programs, targets, tables, maps, _stages: stages, plan })
+    Ok(Loaded { ready, programs, targets, tables, maps, judge, _stages: stages, plan })
 }
 
 /// Has the verifier take this thread for one without privileges but to load programs.
@@ -159,7 +168,7 @@ fn drop_privileges() -> Result<(), caps::errors::CapsError> {
     caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_PERFMON)
 }
 
-/// What the kernel makes of a map.
+/// The kernel's view of a map.
 fn shape(definition: &MapDefinition) -> MapShape<'_> {
     let Shape { type_number, key_bytes, value_bytes, max_entries, flags } = Shape::of(definition);
     let data = definition.data.as_ref().map(|(bytes, constant)| (bytes.as_slice(), *constant));
@@ -174,7 +183,7 @@ fn shape(definition: &MapDefinition) -> MapShape<'_> {
     }
 }
 
-/// Loads what is needed for each device.
+/// Loads the programs of each device.
 struct Maker<'a> {
     cage: &'a Cage,
     ready: &'a Ready,
@@ -266,11 +275,14 @@ pub(crate) struct Cages {
     failed: HashMap<String, (CagePlan, String)>,
     pub(crate) under_way: HashMap<String, CagePlan>,
     judged: bool,
-    /// By router: who fills its tables of routes, from which namespace.
+    /// By router: the mirror that fills its tables of routes, and its namespace.
     fillers: HashMap<String, Follower>,
+    /// Those that have been left, and when: receive programs may be at work in them, and their stages stay
+    /// only while there is a descriptor.
+    left: Vec<(Loaded, Instant)>,
 }
 
-/// A thread that fills tables with what a mirror says.
+/// A thread that fills tables from a mirror.
 struct Follower {
     tables: Arc<Tables>,
     namespace: u64,
@@ -283,7 +295,7 @@ impl Drop for Follower {
     }
 }
 
-/// What there is of a router's program.
+/// The state of a router's program.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum State {
     /// It is loaded.
@@ -297,6 +309,11 @@ pub(crate) enum State {
 }
 
 impl Cages {
+    /// Whether the judge has been seated.
+    pub(crate) fn is_judged(&self) -> bool {
+        self.judged
+    }
+
     pub(crate) fn state(&self, router: &str, plan: &CagePlan) -> State {
         let is = |loaded: &Loaded| loaded.plan == *plan;
         if self.in_force.get(router).is_some_and(|(loaded, _)| is(loaded))
@@ -326,7 +343,7 @@ impl Cages {
         }
     }
 
-    /// It is to be tried again.
+    /// Lets a failed program be tried again.
     pub(crate) fn forget_failure(&mut self, router: &str) {
         self.failed.remove(router);
     }
@@ -350,9 +367,9 @@ impl Cages {
             true => self.ready.remove(router),
             false => self.in_force.remove(router).map(|(loaded, _)| loaded),
         };
-        let Some(loaded) = loaded else { return Ok(false) };
-        if !self.judged {
-            substrate.seat_judge()?;
+        let Some(mut loaded) = loaded else { return Ok(false) };
+        if let Some(judge) = loaded.judge.take().filter(|_| !self.judged) {
+            substrate.seat_judge(&judge)?;
             self.judged = true;
         }
         Substrate::set_targets(&loaded.targets, interfaces)?;
@@ -368,8 +385,8 @@ impl Cages {
         self.running(router)?.tables.clone()
     }
 
-    /// The other end of a mirror that is to fill a router's tables with what Linux knows in the
-    /// namespace of this inode; none if one does already, or the program asks for no routes.
+    /// The other end of a mirror that fills a router's tables from Linux in the namespace of this
+    /// inode; none if one does already, or the program asks for no routes.
     pub(crate) fn fill(
         &mut self,
         router: &str,
@@ -403,12 +420,17 @@ impl Cages {
 
     /// Forgets programs of routers that are not there any more.
     pub(crate) fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
-        self.in_force.retain(|router, _| is_there(router));
+        let gone = self.in_force.extract_if(|router, _| !is_there(router));
+        let now = Instant::now();
+        self.left.extend(gone.map(|(_, (loaded, _))| (loaded, now)));
+        self.left.retain(|(_, since)| since.elapsed() < AT_WORK);
         self.fillers.retain(|router, _| is_there(router));
     }
 }
 
-/// Most entries of a map that are told at once.
+/// Longest that a receive program may be at work.
+const AT_WORK: Duration = Duration::from_secs(1);
+/// Most entries of a map in one answer.
 const MOST_ENTRIES: usize = 1024;
 /// Sections of variables.
 const SECTIONS: [&str; 3] = [".rodata", ".data", ".bss"];
@@ -420,7 +442,7 @@ impl Loaded {
         Some((definition, self.maps.get(&number)?))
     }
 
-    /// What a map or a variable of the program holds; of a map with a key only that entry.
+    /// The contents of a map or a variable of the program; of a map with a key only that entry.
     ///
     /// # Errors
     /// There is none of this name, or no such key.
@@ -467,7 +489,7 @@ impl Loaded {
     /// Writes lines `KEY=VALUE`, or `-KEY` for an entry that goes, into a map.
     ///
     /// # Errors
-    /// There is no map of this name, or what cannot be read.
+    /// There is no map of this name, or an unreadable value.
     pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), String> {
         if self.variable(name).is_some() {
             return Err(format!("'{name}' is a variable: `constants` of the document sets it"));

@@ -1,8 +1,8 @@
-//! Captures: who may look at which interface, and for how long.
+//! Captures: permitted interfaces, and duration.
 //!
-//! A thread of its own, on a socket of its own, that only root can open. A capture lasts as
-//! long as its client's connection: a client that is killed leaves nothing behind. The thread
-//! needs only what is pinned, and is told by the node what there is.
+//! A thread of its own, on a socket of its own, that only root can open. A capture lasts as long as
+//! its client's connection: a client that is killed leaves nothing behind. The thread needs only
+//! the pinned maps, and the node tells it the present objects.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// How long a client may take for its first question.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What the thread knows.
+/// The thread's state.
 #[derive(Default)]
 struct Known {
     scene: scene::Scene,
@@ -56,7 +56,7 @@ impl Captures {
         Ok(Self(known))
     }
 
-    /// Tells what there is now. `memory` is the switch's memory of records.
+    /// Passes on the present objects. `memory` is the switch's memory of records.
     pub(crate) fn know(&self, scene: scene::Scene, memory: &OwnedFd) {
         let mut known = lock(&self.0);
         known.scene = scene;
@@ -72,11 +72,11 @@ fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
 fn listen(listener: &OwnedFd, pins: &Path, known: &Arc<Mutex<Known>>) {
     loop {
         let Ok(raw) = accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) else {
-            // No descriptor is left: somebody may let one go.
+            // No descriptor is left: another thread may close one.
             std::thread::sleep(LOOK_EVERY);
             continue;
         };
-        // SAFETY: a new descriptor that nobody else has.
+        // SAFETY: a new descriptor without another owner.
         #[allow(unsafe_code)]
         let socket = unsafe { OwnedFd::from_raw_fd(raw) };
         // The socket's file is root's alone; a descriptor of it may have been handed on.
@@ -182,7 +182,7 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Puts the tap on its interfaces, as far as they are still what they were.
+    /// Puts the tap on its interfaces, as far as they are still the same.
     fn look(&self) {
         let scene = lock(self.known).scene.clone();
         let there = |one: &&Named| {
@@ -198,7 +198,7 @@ impl<'a> Capture<'a> {
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
         self.taps.end(self.number);
-        // The memory of its records goes, but for what others use.
+        // The memory of its records goes, except pages that others use.
         let bytes = MEMORY_BYTES as i64 / i64::from(MAX_TAPS);
         let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
         let _ = fallocate(&self.memory, hole, bytes * i64::from(self.number), bytes);
@@ -208,7 +208,7 @@ impl Drop for Capture<'_> {
     }
 }
 
-/// What there is to see of these documents, as they run.
+/// The objects of these documents that run and can be captured.
 pub(crate) fn scene(documents: &Documents, ports: &[Port], routers: &[Router]) -> scene::Scene {
     let ports = ports.iter().map(|port| scene::Port {
         name: port.name.clone(),

@@ -16,13 +16,13 @@ use nix::sys::signal::Signal;
 
 use crate::NodeError;
 
-/// Most memory of the process that tries configurations: what a router may have, and no more.
+/// Most memory of the process that tries configurations: a router's limit.
 const MEMORY_BYTES: u64 = 1 << 30;
 
 /// How long one configuration may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A configuration to try, and what stands for its grants.
+/// A configuration to try, and stand-ins for its grants.
 pub(crate) struct Trial {
     pub(crate) start: Start,
     pub(crate) grants: Vec<OwnedFd>,
@@ -91,12 +91,12 @@ impl Checker {
         self.until
     }
 
-    /// What to wait for.
+    /// The answer to wait for.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.orders.as_fd()
     }
 
-    /// Hears its answer, if there is one, and asks on.
+    /// Reads its answer, if there is one, and asks the next question.
     pub(crate) fn go_on(&mut self) -> Verdict {
         loop {
             if self.left.is_empty() {
@@ -112,7 +112,7 @@ impl Checker {
                     }
                 }
                 Ok(Some((Answer::Refused(why), _))) => return Verdict::Wrong(why),
-                // Only what runs inside the switch says so.
+                // Only a router inside the switch reports it.
                 Ok(Some((Answer::Ended(why), _))) => return Verdict::Failed(why),
                 Ok(Some((Answer::TooLong(bytes), _))) => {
                     return Verdict::Wrong(format!("its messages have {bytes} bytes"));

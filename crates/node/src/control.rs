@@ -1,8 +1,7 @@
 //! The way into the node's loop: work from other threads, done between two rounds.
 //!
-//! The loop alone owns the node's state. Whoever wants something sends a closure; the loop
-//! runs it and answers. A closure must be short: what takes long becomes a job, whose reply
-//! is kept until it is done.
+//! The loop alone owns the node's state. Other threads send closures; the loop runs them and
+//! answers. A closure must be short: long work becomes a job, whose reply is kept until it is done.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -18,7 +17,7 @@ use crate::{Doing, NodeError};
 
 type Work = Box<dyn FnOnce(&mut Node) + Send>;
 
-/// Who waits for an answer.
+/// The waiting request.
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
 /// Sends work to the loop.
@@ -48,7 +47,7 @@ fn gone() -> ProblemDetails {
 }
 
 impl Control {
-    /// Has the loop do something, of which nobody waits for an answer.
+    /// Has the loop run a closure without an answer.
     pub(crate) fn tell(&self, work: impl FnOnce(&mut Node) + Send + 'static) {
         // A loop that has ended does nothing any more.
         let _ = self.send(Box::new(work));
@@ -67,7 +66,7 @@ impl Control {
         question: impl FnOnce(&mut Node) -> T + Send + 'static,
     ) -> Result<T, ProblemDetails> {
         self.ask_later(|node, reply| {
-            // Who asked may be gone.
+            // The caller may be gone.
             let _ = reply.send(question(node));
         })
         .await

@@ -1,4 +1,4 @@
-//! What this machine can and cannot do, and what follows.
+//! Checks of this machine, and the consequences.
 
 use std::fmt;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::Instance;
 
-/// How a finding is to be taken.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
@@ -26,11 +26,11 @@ pub enum Verdict {
 /// Something that was tried.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
-    /// What was tried.
+    /// The attempted operation.
     pub what: String,
     /// How it went.
     pub verdict: Verdict,
-    /// What was seen, and what follows or would help.
+    /// The observation, and the consequence or remedy.
     pub detail: String,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Finding {
 /// Measures of the sandbox without which a router is still locked in.
 const SECOND_FENCES: [&str; 3] = ["landlock", "cgroup ", "user namespaces"];
 
-/// What a measure of the sandbox means for Europa.
+/// The consequence of a missing measure of the sandbox.
 fn verdict(measure: &str, state: State) -> Verdict {
     match state {
         State::Full => Verdict::Works,
@@ -79,6 +79,7 @@ pub fn examine() -> Vec<Finding> {
         });
         return findings;
     }
+    findings.push(run_directory());
     findings.extend(killed_nodes());
     findings.extend(substrate());
     findings.extend(report().into_iter().map(|finding| Finding {
@@ -105,6 +106,27 @@ fn kernel() -> Finding {
             format!("Linux {release}: the programs need 6.1 or newer")
         },
     }
+}
+
+/// Whether the run directory is in memory. The node writes there before it answers, so a slow disk
+/// delays its answers.
+fn run_directory() -> Finding {
+    let directory = std::path::Path::new("/run/europa");
+    let there = directory.ancestors().find(|path| path.exists()).unwrap_or(directory);
+    let (verdict, detail) = match nix::sys::statfs::statfs(there) {
+        Ok(found) if found.filesystem_type() == nix::sys::statfs::TMPFS_MAGIC => {
+            (Verdict::Works, format!("{} is in memory", directory.display()))
+        }
+        Ok(_) => (
+            Verdict::Limited,
+            format!(
+                "{0} is on a disk, whose delays become the node's: `mount -t tmpfs tmpfs {0}`",
+                directory.display()
+            ),
+        ),
+        Err(error) => (Verdict::Limited, format!("{}: {error}", there.display())),
+    };
+    Finding { what: "run directory".into(), verdict, detail }
 }
 
 /// Nodes that were killed, and whose routers go on.

@@ -1,4 +1,4 @@
-//! What other hands have changed: looked for now and then, by a thread of its own.
+//! Changes by other programs: looked for at intervals, by a thread of its own.
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -13,14 +13,14 @@ use crate::{Doing, Instance, NodeError, hosts};
 /// How often.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// What was made.
+/// The object that was made.
 pub(crate) struct Made {
     pub(crate) hosts: Arc<Vec<Host>>,
     /// Routers with a slow path: name, network namespace, and its inode.
     pub(crate) slow_paths: Vec<(String, String, u64)>,
 }
 
-/// Compares what was made with what is really there, and tells the node.
+/// Compares the records with the actual objects, and informs the node.
 pub(crate) struct DriftThread {
     orders: SyncSender<Made>,
     looked: Instant,

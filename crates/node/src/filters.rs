@@ -1,8 +1,8 @@
 //! The rules of all slices, as they are wanted and as the switch has them.
 //!
-//! A slice's rules come from documents (`kind: filters`) and, with numbers, from requests. Here is
-//! what of them is wanted, and which numbers the switch knows slices, interfaces and rules by;
-//! `node/filters.rs` tells the switch.
+//! A slice's rules come from documents (`kind: filters`) and, with numbers, from requests. This
+//! file has the desired rules, and the switch's numbers of slices, interfaces and rules;
+//! `node/filters.rs` sends them to the switch.
 
 mod check;
 mod entries;
@@ -45,7 +45,7 @@ pub(crate) enum FilterError {
         slice: String,
         /// How many it may have.
         limit: usize,
-        /// How many it has, what goes left out.
+        /// Its number of rules, without those in `gone`.
         used: usize,
         /// How many more are wanted.
         wanted: usize,
@@ -72,7 +72,7 @@ pub(crate) enum FilterError {
 const SHARES: usize = 16;
 const WAYS_OF_A_SLICE: usize = NOWHERE as usize / SHARES;
 
-/// What the next node must know.
+/// The record for the next node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct FiltersRecord {
     slices: Numbers<String>,
@@ -90,7 +90,7 @@ impl Default for FiltersRecord {
     }
 }
 
-/// A rule that is in force, or is to be.
+/// A rule that is in force, or will be.
 #[derive(Clone, Debug)]
 pub(crate) struct Installed {
     /// The document that it stands in; or its number.
@@ -130,18 +130,18 @@ pub(crate) struct Filters {
     numbers: FiltersRecord,
     /// Interfaces or ways have got numbers.
     renamed: bool,
-    /// Ways that have got numbers of which the switch has not heard.
+    /// Ways with new numbers, unknown to the switch.
     fresh: Vec<u16>,
     /// Ways that each slice's rules use, and how often.
     ways_of: HashMap<String, HashMap<WayTo, u32>>,
 }
 
-/// A change that is to be told to the switch.
+/// A change for the switch.
 pub(crate) struct Told {
     /// The slice's number.
     pub(crate) slice: u16,
     pub(crate) batch: Batch,
-    /// Interfaces or ways have got numbers, of which the switch must hear before.
+    /// Interfaces or ways have new numbers, which the switch needs first.
     pub(crate) renamed: bool,
     /// The ways among them.
     pub(crate) fresh: Vec<u16>,
@@ -283,8 +283,8 @@ impl Filters {
         }
     }
 
-    /// Makes the rules of a slice's documents those of `documents`; what the switch is to be
-    /// told, if anything.
+    /// Replaces the rules of a slice's documents by those of `documents`; returns the orders for
+    /// the switch, if any.
     ///
     /// # Errors
     /// Why nothing has changed, and the document.

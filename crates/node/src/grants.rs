@@ -9,8 +9,7 @@ use europa_resource::{Access, Resource};
 
 use crate::NodeError;
 
-/// What of a router's grants outlives its processes: sockets that others find, as two cannot
-/// have the same place.
+/// Grants that outlive a router's processes: listening sockets, as two cannot have the same place.
 #[derive(Default)]
 pub(crate) struct Granted(RefCell<Vec<(Resource, OwnedFd)>>);
 
@@ -51,11 +50,11 @@ impl Granted {
     }
 }
 
-/// Opens anew what went with the node that had opened it, for a router that has been adopted: what
-/// connects for it. Names and descriptors.
+/// Opens again the descriptors that went with their node, for an adopted router: its connector.
+/// Names and descriptors.
 ///
 /// # Errors
-/// What this machine refuses.
+/// The grants that this machine refuses.
 pub(crate) fn renewed(plan: &RouterPlan) -> Result<(Vec<String>, Vec<OwnedFd>), NodeError> {
     let ended =
         |resource: &&Resource| resource.access() == Access::Connect && resource.shares_memory();
@@ -69,13 +68,13 @@ pub(crate) fn renewed(plan: &RouterPlan) -> Result<(Vec<String>, Vec<OwnedFd>), 
 /// Opens something in the place of each grant, to try a configuration with.
 ///
 /// # Errors
-/// Which file that is to be read cannot be.
+/// The file to read that cannot be read.
 pub(crate) fn stand_ins(plan: &RouterPlan) -> Result<Vec<OwnedFd>, NodeError> {
     let all = plan.grants.iter();
     all.map(|resource| resource.stand_in().map_err(|error| fault(plan, resource, &error))).collect()
 }
 
-/// Removes what sockets have left in the file system whose routers have ended.
+/// Removes the socket files of routers that have ended.
 pub(crate) fn clear(grants: &[Resource]) {
     for resource in grants {
         if let Err(error) = resource.clear() {

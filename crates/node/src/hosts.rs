@@ -1,9 +1,9 @@
 //! End systems: namespaces that Europa makes, and others that it attaches.
 //!
-//! A host's interface is one end of a veth pair. The other ends lie in one namespace of
-//! the node, `europa.INSTANCE`, where nobody is disturbed by them; each is a port. Hosts
-//! that Europa makes are namespaces `europa.INSTANCE.HOST`. Names say whose they are, so
-//! everything is found again after a kill; only devices that were moved are written down.
+//! A host's interface is one end of a veth pair. The other ends are in one namespace of the node,
+//! `europa.INSTANCE`, where they disturb no other program; each is a port. Hosts that Europa makes
+//! are namespaces `europa.INSTANCE.HOST`. Names say whose they are, so everything is found again
+//! after a kill; only devices that were moved are written down.
 //!
 //! | file        | concern                                          |
 //! |-------------|--------------------------------------------------|
@@ -11,9 +11,9 @@
 //! | `container` | Docker's answer to where a container is          |
 //! | `configure` | addresses, parameters and routes                 |
 //! | `run`       | a host's commands                                |
-//! | `survey`    | what hosts really have                           |
+//! | `survey`    | the actual state of hosts                        |
 //! | `remove`    | hosts that go, also those of a killed node       |
-//! | `show`      | what is told of hosts                            |
+//! | `show`      | descriptions of hosts                            |
 
 mod configure;
 mod container;
@@ -52,14 +52,14 @@ use crate::kept::replace;
 use crate::{Doing, Instance, NodeError};
 use europa_api::stats::HostStats;
 
-/// What must be known to take a host away.
+/// The facts that the removal of a host needs.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Record {
     host: String,
     /// The file of its namespace.
     namespace: PathBuf,
     moved: Vec<Moved>,
-    /// What its programs see, of a host that Europa makes.
+    /// The view of its programs, for a host that Europa makes.
     #[serde(default)]
     inside: Option<Inside>,
 }
@@ -94,9 +94,9 @@ fn records(instance: &Instance) -> PathBuf {
     instance.directory().join("hosts.json")
 }
 
-/// Takes away those of the hosts `made`, and those of their interfaces, that are not to stay
-/// when `wanted` is made next; `made` becomes what is left. Returns the names of the hosts
-/// whose commands have ended with that.
+/// Removes those of the hosts `made`, and those of their interfaces, that are not to stay when
+/// `wanted` is made next; `made` keeps the rest. Returns the names of the hosts whose commands have
+/// ended with that.
 pub(crate) fn trim(
     instance: &Instance,
     made: &mut Vec<Host>,
@@ -204,7 +204,7 @@ pub(crate) fn make(
         });
         places.insert(host.name.to_string(), namespace);
     }
-    // Before anything is moved: whoever comes after a kill knows what to move back.
+    // Before anything is moved: after a kill, the next node knows which devices to move back.
     write_records(instance, &kept)?;
     let outer =
         Namespace::create(&outside(instance)).doing("making the namespace of outer ends")?;
@@ -229,7 +229,7 @@ pub(crate) fn make(
         let Some(inside) = places.get(&*host.name.to_string()) else { continue };
         let Some(old) = made.iter_mut().find(|old| old.name == host.name) else { continue };
         if let Err(error) = configure(old, host, inside) {
-            // What has been done of it is there.
+            // The finished part of it is there.
             if let Ok((really, _)) = survey::really(old, host, inside) {
                 *old = Host { sysctls: host.sysctls.clone(), ..really };
             }
@@ -241,7 +241,7 @@ pub(crate) fn make(
     Ok(wanted.iter().zip(&kept).map(|(host, record)| told(host, record)).collect())
 }
 
-/// What programs of a host see.
+/// The view of a host's programs.
 fn inside(host: &Host, namespace: &Path) -> Inside {
     let text = |(name, value): &(At<String>, At<String>)| (name.value.clone(), value.value.clone());
     // The document was checked: all of them can be read.
@@ -283,7 +283,7 @@ fn note_attached(made: &mut [Host], wanted: &[Host], key: &Line) {
     }
 }
 
-/// What a field of a host's document asks of the machine in vain.
+/// A field of a host's document that the machine refuses.
 fn refused(host: &Host, path: &[&str], why: impl std::fmt::Display) -> NodeError {
     Fault::new(Key::new("host", host.name.to_string()), path, why).into()
 }
@@ -305,7 +305,7 @@ fn moved(name: &str, interface: &HostInterface) -> Option<Moved> {
     Some(Moved { inside: name.to_owned(), before: device.value.clone(), was_up })
 }
 
-/// Nothing but what hosts send is on their lines.
+/// Their lines carry only the hosts' frames.
 fn quiet(outer: &Namespace) -> std::io::Result<()> {
     outer.sysctl("net.ipv6.conf.default.disable_ipv6", "1")
 }
@@ -315,7 +315,7 @@ fn prepare(instance: &Instance, host: &Host) -> Result<Namespace, NodeError> {
     let failed = |what: &str, error| refused(host, &[], format!("{what}: {error}"));
     let namespace = Namespace::create(&own(instance, &host.name))
         .map_err(|error| failed("making its namespace", error))?;
-    // A new namespace begins with what the machine does; a host forwards if its document says so.
+    // A new namespace begins with the machine's settings; a host forwards only by its document.
     if let Err(error) = namespace.sysctl("net.ipv4.ip_forward", "0") {
         tracing::warn!("host {} forwards if the machine does: {error}", host.name.value);
     }
@@ -364,7 +364,7 @@ fn attach(
     make_veth(near, End { namespace: outer, name: &outer_name, mac }, interface.mtu())
 }
 
-/// Writes them down anew.
+/// Writes them down again.
 fn write_records(instance: &Instance, kept: &[Record]) -> Result<(), NodeError> {
     let text = serde_json::to_vec(kept).map_err(std::io::Error::from);
     replace(&records(instance), &text.doing("writing down hosts")?).doing("writing down hosts")

@@ -27,7 +27,7 @@ impl Instance {
     /// The node of this name: lower-case letters, digits and dashes, at most 32.
     ///
     /// # Errors
-    /// Says what a name looks like.
+    /// Describes the form of a name.
     pub fn new(name: &str) -> Result<Self, NodeError> {
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if name.is_empty() || name.len() > 32 || !name.chars().all(fits) {
@@ -96,7 +96,12 @@ impl Instance {
         parent.join("state.redb")
     }
 
-    /// What was changed on devices, so that it can be undone by a later process.
+    /// Where the authority for its certificates lies.
+    pub fn tls(&self, lifetime: Lifetime) -> PathBuf {
+        self.state(lifetime).with_file_name("tls")
+    }
+
+    /// The record of changes to devices, by which a later process undoes them.
     pub fn undo(&self) -> PathBuf {
         self.directory().join("undo.json")
     }

@@ -1,18 +1,18 @@
-//! What a node writes down for the one that comes after it, which adopts what still runs.
+//! Records of a node for the next one, which adopts running processes.
 //!
 //! It lies in `/run/europa/NAME/kept`, a small file system in memory that only root can enter:
 //!
-//! | name                     | what                                                    |
+//! | name                     | content                                                 |
 //! |--------------------------|---------------------------------------------------------|
 //! | `KIND.PID.json`          | the record of a process that runs                       |
 //! | `KIND.PID.sock`          | where it takes a node's connection                      |
-//! | `NAME.json`              | the record of what is no process                        |
+//! | `NAME.json`              | the record of an object without a process               |
 //! | `doorbell.WORKER`, `wake.NUMBER` | pipes that wake: see `bell`                    |
 //! | `status`, `held`, `taps` | memory of the switch's that outlives it                 |
 //! | `queues.PORT`            | statistics of a port's queues, written by the switch    |
 //!
-//! A record says what can be read neither from the pins nor from the kernel. It is replaced
-//! as a whole, so that it is never half-written.
+//! A record has the facts that are neither in the pins nor in the kernel. It is replaced as a
+//! whole, so that it is never half-written.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -34,8 +34,8 @@ use serde_json::Value;
 use crate::bell::Bell;
 use crate::{Doing, Instance, NodeError};
 
-/// Changes whenever a process that was started before could misunderstand the node, or the
-/// node it: with records, orders, the layout of pools and of what is pinned.
+/// Changes whenever a process that was started before could misunderstand the node, or the node it:
+/// with records, orders, the layout of pools and of pinned maps.
 const FORMAT: u32 = 12;
 
 /// The folder of an instance.
@@ -44,8 +44,8 @@ pub(crate) struct Kept {
     folder: PathBuf,
 }
 
-/// A record as it is written. What stands here is the same in all formats, so that what is
-/// not understood can be ended.
+/// A record as it is written. These fields are the same in all formats, so that an unknown process
+/// can be ended.
 #[derive(Serialize, Deserialize)]
 struct Envelope {
     format: u32,
@@ -73,8 +73,9 @@ impl Kept {
         let what = || format!("making {}", kept.folder.display());
         fs::create_dir_all(&kept.folder).doing(what())?;
         fs::set_permissions(&kept.folder, fs::Permissions::from_mode(0o700)).doing(what())?;
-        // Its own also where the folder lies in memory anyway: what is there must find room,
-        // whatever others write beside it. One that a former version has filled stays as it is.
+        // Its own also where the folder is in memory anyway: records must find room even if other
+        // programs fill the folder's file system. One that a former version has filled stays as it
+        // is.
         let is_empty = fs::read_dir(&kept.folder).doing(what())?.next().is_none();
         if is_empty && !is_mounted(&kept.folder) {
             let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
@@ -125,7 +126,7 @@ impl Kept {
         Ok(file.into())
     }
 
-    /// Takes memory away; whoever has mapped it keeps it.
+    /// Removes the name of memory; processes that have mapped it keep it.
     pub(crate) fn forget_memory(&self, name: &str) {
         let _ = fs::remove_file(self.folder.join(name));
     }
@@ -146,7 +147,7 @@ impl Kept {
         Bell::at(&self.folder.join(name))
     }
 
-    /// A new bell of this name, that nobody knows yet.
+    /// A new bell of this name, unknown to other processes.
     pub(crate) fn new_bell(&self, name: &str) -> Result<Bell, NodeError> {
         let _ = fs::remove_file(self.folder.join(name));
         self.bell(name)
@@ -179,7 +180,7 @@ impl Kept {
             .map_err(|error| NodeError::Channel { who: name.to_owned(), error })
     }
 
-    /// Writes a record, or writes it anew.
+    /// Writes a record, or replaces it.
     pub(crate) fn note<T: Serialize>(
         &self,
         name: &str,
@@ -225,7 +226,7 @@ fn is_mounted(folder: &Path) -> bool {
     folder.parent().is_some_and(|parent| device(parent) != device(folder))
 }
 
-/// Writes a file so that whoever reads it finds the old text or the new one.
+/// Writes a file so that a reader finds the old text or the new one.
 pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");

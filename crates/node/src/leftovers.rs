@@ -1,4 +1,4 @@
-//! What a node that was killed left behind, and taking it away.
+//! The remains of a killed node, and their removal.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -13,23 +13,23 @@ use serde_json::Value;
 use crate::kept::{Kept, replace};
 use crate::{Doing, Instance, Lifetime, NodeError, hosts};
 
-/// What is written down of a device that is a port.
+/// The record of a device that is a port.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Noted {
     /// How it was.
     pub(crate) undo: Undo,
-    /// What the next node must know to adopt the port.
+    /// The facts that the next node needs to adopt the port.
     pub(crate) port: Value,
 }
 
-/// Writes down how the devices were, and what they are now, for a later process.
+/// Writes down the former and the present state of the devices, for a later process.
 pub(crate) fn note(instance: &Instance, ports: &[Noted]) -> Result<(), NodeError> {
     let text = serde_json::to_vec(ports).map_err(std::io::Error::from);
     replace(&instance.undo(), &text.doing("writing down changes of devices")?)
         .doing("writing down changes of devices")
 }
 
-/// What was written down of the ports.
+/// The records of the ports.
 pub(crate) fn noted(instance: &Instance) -> Result<Vec<Noted>, NodeError> {
     match fs::read(instance.undo()) {
         Ok(text) => Ok(serde_json::from_slice(&text).unwrap_or_default()),
@@ -44,7 +44,7 @@ pub(crate) fn stop(instance: &Instance) -> Result<Vec<String>, NodeError> {
     let mut said = Vec::new();
     // Detach first: from then on Linux gets every frame.
     Substrate::remove(&instance.pins())?;
-    // Kills whatever of a killed node still runs: what it has noted, then what it may not have.
+    // Kills the running processes of a killed node: first the recorded ones, then others.
     Kept::remove(instance)?;
     let groups = Cgroups::detect()?;
     for name in groups.names(instance.name())? {
@@ -74,6 +74,7 @@ pub(crate) fn remove(instance: &Instance) -> Result<Vec<String>, NodeError> {
     let said = stop(instance)?;
     remove_sockets(instance);
     let _ = fs::remove_file(instance.state(Lifetime::Temporary));
+    let _ = fs::remove_dir_all(instance.tls(Lifetime::Temporary));
     let directory = instance.directory();
     let _ = fs::remove_dir_all(instance.logs());
     let _ = fs::remove_file(instance.lock());

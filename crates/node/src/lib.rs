@@ -1,34 +1,37 @@
-//! Supervises the switch and the routers of one host; owns desired state.
+//! The node: owns the desired state of one host, and supervises the switch, the routers and all other
+//! processes.
 //!
 //! | file       | concern                                                          |
 //! |------------|------------------------------------------------------------------|
-//! | `instance` | names and places: run directory, socket, pins, logs              |
+//! | `instance` | names and paths: run directory, socket, pins, logs               |
 //! | `node`     | the process: one loop over children, requests and timers         |
-//! | `hosts`    | end systems: made, attached, taken away                          |
+//! | `hosts`    | end systems: made, attached, removed                             |
 //! | `ports`    | opening, preparing and attaching devices                         |
-//! | `switch`   | the switch: started, told everything, started again              |
-//! | `relays`   | what hosts send over links that do something to packets          |
+//! | `switch`   | the switch: started, configured, restarted                       |
+//! | `relays`   | pools for packets that hosts send over lines                     |
 //! | `router`   | one router: pool, process, back-off                              |
-//! | `program`  | data planes of users' own, before they are started              |
-//! | `queues`   | queues behind ports, and what became of packets in them          |
-//! | `grants`   | files and sockets that routers may have                          |
-//! | `capture`  | captures: who may look at which interface, and for how long      |
-//! | `bell`     | how processes wake each other                                    |
-//! | `cores`    | which CPUs are Europa's                                          |
-//! | `placement` | where routers run while much is received                       |
-//! | `backoff`  | when to start something again that keeps failing                 |
+//! | `program`  | checks of users' own data planes before their start              |
+//! | `queues`   | queues of ports, and their counters                              |
+//! | `grants`   | files and sockets that routers may use                           |
+//! | `capture`  | captures: permitted interfaces, duration                         |
+//! | `bell`     | pipes by which processes wake each other                         |
+//! | `cores`    | the CPUs of Europa                                               |
+//! | `placement` | keeps routers off CPUs that receive much                        |
+//! | `backoff`  | delays before a process that keeps failing is restarted          |
 //! | `rest`     | the REST interface, on a thread of its own                       |
-//! | `checker`  | configurations are tried in a sandbox first                      |
-//! | `control`  | the way from that thread into the loop                           |
-//! | `store`    | where desired state is kept                                      |
-//! | `drift`    | what other hands have changed                                    |
-//! | `events`   | what happened                                                    |
+//! | `checker`  | tries configurations in a sandbox first                          |
+//! | `control`  | passes closures from that thread into the loop                   |
+//! | `store`    | keeps desired state on disk                                      |
+//! | `drift`    | finds changes that other programs have made                      |
+//! | `events`   | the list of events                                               |
 //! | `logs`     | the processes' logs: bounded, shown from their end               |
-//! | `meters`   | what slices are given of what comes in by ports                  |
-//! | `stats`    | counters, as they are told                                       |
+//! | `meters`   | the highest received rate of each slice and port                 |
+//! | `stats`    | counters for the REST interface                                  |
 //! | `metrics`  | the same for Prometheus                                          |
+//! | `signallers` | a process for each slice that signals flows                    |
 //! | `slices`   | what slices reserve of CPU and memory                            |
 //! | `slow_path`| routers' own Linux: made, followed, and its programs kept running |
+//! | `wires`    | links of kernel routers: devices made and taken away             |
 //! | `kept`     | what is written down for the next node, which adopts what runs   |
 //! | `leftovers`| what a killed node left behind, and taking it away               |
 //! | `doctor`   | what this machine can and cannot do, and what follows            |
@@ -61,11 +64,13 @@ mod queues;
 mod relays;
 mod rest;
 mod router;
+mod signallers;
 mod slices;
 mod slow_path;
 mod stats;
 pub mod store;
 mod switch;
+mod wires;
 
 pub use cages::try_in_kernel;
 pub use hosts::{
@@ -73,16 +78,16 @@ pub use hosts::{
     note_code as note_host_code,
 };
 pub use instance::{Instance, Lifetime};
-pub use node::{Settings, run};
+pub use node::{Listening, Settings, run};
 pub use rest::openapi;
 
 use europa_api::Fault;
 use europa_sandbox::descriptors_hint;
 
-/// Takes away what a node that was killed left behind; says what could not be.
+/// Removes the objects of a killed node; returns those that could not be removed.
 ///
 /// # Errors
-/// What kept things from being removed.
+/// The errors that prevented a removal.
 pub fn clean_up(instance: &Instance) -> Result<Vec<String>, NodeError> {
     leftovers::remove(instance)
 }
@@ -93,9 +98,9 @@ pub enum NodeError {
     /// A file or directory.
     #[error("{what}: {error}{}", descriptors_hint(error.raw_os_error().unwrap_or(0)))]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: std::io::Error,
     },
     /// The substrate.
@@ -113,15 +118,15 @@ pub enum NodeError {
         _ => "",
     })]
     Channel {
-        /// To whom.
+        /// The receiver.
         who: String,
-        /// What went wrong.
+        /// The error.
         error: europa_channel::ChannelError,
     },
     /// Desired state.
     #[error(transparent)]
     Store(#[from] store::StoreError),
-    /// What an object says cannot be on this machine.
+    /// A field of an object that this machine refuses.
     #[error("{0}")]
     Fault(Box<Fault>),
     /// Another node runs, or none does, or a document cannot be carried out.
@@ -141,7 +146,7 @@ impl From<Fault> for NodeError {
     }
 }
 
-/// Names what was tried.
+/// Names the attempted operation.
 trait Doing<T> {
     fn doing(self, what: impl Into<String>) -> Result<T, NodeError>;
 }

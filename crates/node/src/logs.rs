@@ -37,8 +37,8 @@ impl LogThread {
     }
 }
 
-/// Bounds all logs of a directory. Processes write with `O_APPEND`, so a log that is cut
-/// goes on at its new end; what is written between copy and cut is lost.
+/// Bounds all logs of a directory. Processes write with `O_APPEND`, so a truncated log goes on at
+/// its new end; lines written between copy and truncation are lost.
 fn bound(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -81,8 +81,8 @@ pub(crate) fn tail(path: &Path, lines: usize) -> io::Result<(Vec<u8>, u64)> {
     Ok((bytes.split_off(first), length))
 }
 
-/// What was written after byte `from`, and how long the log is now. One that has become
-/// shorter was cut, and is shown from its beginning.
+/// The text after byte `from`, and the present length of the log. One that has become shorter was
+/// cut, and is shown from its beginning.
 pub(crate) fn since(path: &Path, from: u64) -> io::Result<(Vec<u8>, u64)> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();

@@ -1,5 +1,5 @@
-//! What slices are given of what comes in by ports: the meters of the receive programs made
-//! what documents say.
+//! The received rates of slices: keeps the meters of the receive programs as the documents have
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ type Pair = (String, String);
 
 struct Meter {
     number: u32,
-    /// What the programs know. None before that.
+    /// The present state of the programs. None before that.
     bits: Option<u64>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn check(documents: &Documents) -> Result<(), NodeError> {
 }
 
 impl Meters {
-    /// Has receive programs police what they are to. Costs little if they do.
+    /// Sets the meters of the receive programs. Costs little if they do.
     pub(crate) fn follow(
         &mut self,
         substrate: &Substrate,
@@ -104,7 +104,7 @@ impl Meters {
         });
     }
 
-    /// What a killed node has left: the programs take from it still.
+    /// The meters of a killed node: the programs still use them.
     fn find(&mut self, substrate: &Substrate, routers: &[Router]) {
         for (pair, id) in on_ports(routers) {
             let number = substrate.meter_of(id);

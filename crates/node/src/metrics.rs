@@ -1,7 +1,7 @@
 //! Counters for Prometheus, in the text format of OpenMetrics.
 //!
-//! Names, labels and units are listed in `docs/metrics.md`: whoever changes one here breaks
-//! somebody's dashboard.
+//! Names, labels and units are listed in `docs/metrics.md`: a change of one here breaks users'
+//! dashboards.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-/// What the text is, for `Content-Type`.
+/// The type of the text, for `Content-Type`.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 const NANOSECONDS: f64 = 1e9;

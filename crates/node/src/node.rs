@@ -3,24 +3,24 @@
 //! | file        | concern                                                    |
 //! |-------------|------------------------------------------------------------|
 //! | `run`       | a node from its start to its end                           |
-//! | `adopt`     | what a node that was killed has left running               |
+//! | `adopt`     | takes over the processes of a killed node                  |
 //! | `loading`   | eBPF programs, loaded beside the loop                      |
 //! | `machine`   | the machine, as the engine of `control` has it             |
-//! | `restore`   | what the store says runs again                             |
-//! | `steps`     | steps from what there is to what is wanted, carried out    |
-//! | `beside`    | what takes long, in threads of its own                     |
-//! | `hosts`     | hosts, and what they send over links                       |
-//! | `filters`   | what the switch is told of rules, and has counted          |
+//! | `restore`   | starts the stored objects again                            |
+//! | `steps`     | steps from the actual to the desired state, carried out    |
+//! | `beside`    | long work, in threads of its own                           |
+//! | `hosts`     | hosts, and their frames over links                         |
+//! | `filters`   | rules of the switch, and their counters                    |
 //! | `bring_up`  | one port or router added or removed                        |
-//! | `processes` | the switch and the routers: started, told what to do       |
-//! | `answers`   | what routers answer                                        |
+//! | `processes` | the switch and the routers: started, given orders          |
+//! | `answers`   | answers of routers                                         |
 //! | `pools`     | packet pools, made ahead of need                           |
 //! | `revive`    | processes that have ended: noted, and started again        |
 //! | `restart`   | a router's new process takes over from the old one         |
 //! | `tunnels`   | tunnels' outer headers follow their next hops              |
 //! | `turns`     | how long turns of the loop take                            |
-//! | `watch`     | what is looked at now and then: links, devices, logs       |
-//! | `show`      | what is told of everything                                 |
+//! | `watch`     | periodic checks: links, devices, logs                      |
+//! | `show`      | descriptions of all objects                                |
 //! | `take_down` | the end of everything                                      |
 
 mod adopt;
@@ -49,6 +49,7 @@ use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -89,19 +90,31 @@ use crate::ports::Port;
 use crate::queues::PortsQueues;
 use crate::relays::Relay;
 use crate::router::{Process, Router};
+use crate::signallers::Signallers;
 use crate::slices::SliceGroups;
 use crate::slow_path::SlowPaths;
 use crate::store::StoreThread;
 use crate::switch::{Lasting, Revival, Switch};
 use crate::{Doing, Instance, Lifetime, NodeError, cores, slices, slow_path};
 
-/// What a node is told when it is started, beside what its documents say.
-#[derive(Clone, Copy, Debug)]
+/// The settings of a node at its start, beside its documents.
+#[derive(Clone, Debug)]
 pub struct Settings {
     /// Where Prometheus asks.
     pub metrics_at: Option<SocketAddr>,
     /// How many workers the switch has, each with a CPU of its own.
     pub workers: u32,
+    /// Where it takes requests by TLS.
+    pub listening: Option<Listening>,
+}
+
+/// Where a node takes requests by TLS.
+#[derive(Clone, Debug)]
+pub struct Listening {
+    /// Address and TCP port.
+    pub at: SocketAddr,
+    /// Files with its certificate and private key, as PEM. Default: those of an own authority.
+    pub files: Option<(PathBuf, PathBuf)>,
 }
 
 /// Everything that a node owns. One thread has it; others send work: see `control`.
@@ -124,11 +137,11 @@ pub(crate) struct Node {
     revival: Revival,
     /// Pools made ahead of need: a restarted router has one at once.
     stock: Vec<PoolHandle>,
-    /// Pools that nobody uses any more, but which the switch had not forgotten when it ended.
+    /// Unused pools that the switch had not forgotten when it ended.
     orphans: Vec<PoolHandle>,
     spares: Spares,
     hosts: Vec<HostStats>,
-    /// What the hosts that there are were made from, as far as they are made.
+    /// The documents of the present hosts, as far as they are made.
     hosts_made: Arc<Vec<europa_api::Host>>,
     relays: Vec<Relay>,
     /// Shells that run hosts' commands, by host.
@@ -142,17 +155,17 @@ pub(crate) struct Node {
     watched: Instant,
     pub(crate) events: Events,
     store: StoreThread,
-    /// Decides what is done.
+    /// Decides about a step.
     engine: Engine,
     /// It has more to do at once.
     more: bool,
     /// Its time begins here.
     clock: Instant,
-    /// What is wanted now; accepted, or about to be.
+    /// The desired state; accepted, or about to be.
     documents: Arc<Documents>,
     checker: Option<Checker>,
     turns: Turns,
-    /// Whoever asked for the end.
+    /// The request for the end.
     farewell: Option<Reply<Result<Said, ProblemDetails>>>,
     ending: bool,
     slow_paths: SlowPaths,
@@ -160,6 +173,7 @@ pub(crate) struct Node {
     meters: Meters,
     pub(crate) cages: Cages,
     slices: SliceGroups,
+    pub(crate) signallers: Signallers,
     settings: Settings,
     filtering: Filtering,
     loading: Loading,
@@ -167,7 +181,7 @@ pub(crate) struct Node {
     slow_path_work: Work<slow_path::Made>,
     port_work: Work<Port>,
     substrate_work: Work<Substrate>,
-    /// Captures know what there was before.
+    /// Captures know the former objects.
     scene_is_old: bool,
 }
 
@@ -224,6 +238,7 @@ impl Node {
             meters: Meters::default(),
             cages: Cages::default(),
             slices: SliceGroups::default(),
+            signallers: Signallers::default(),
             settings,
             filtering: Filtering::default(),
             loading: Loading::default(),
@@ -235,11 +250,11 @@ impl Node {
         })
     }
 
-    /// Serves until a signal or until somebody asks for the end.
+    /// Serves until a signal or a request ends it.
     fn serve(&mut self, inbox: &Inbox, signals: &SignalFd) -> Result<(), NodeError> {
         let mut told = false;
         loop {
-            // What was asked for before this start is up again, as far as can be.
+            // The stored state from before this start is up again, as far as possible.
             if !told && self.engine.is_settled() {
                 told = true;
                 if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
@@ -260,6 +275,7 @@ impl Node {
                 places.push(wait.len());
                 wait.push(PollFd::new(process.as_fd(), PollFlags::POLLIN));
             }
+            wait.extend(self.signallers.fds().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
             if let Some(checker) = &self.checker {
                 wait.push(PollFd::new(checker.fd(), PollFlags::POLLIN));
             }
@@ -268,7 +284,7 @@ impl Node {
                 Err(error) => return Err(error).doing("waiting"),
             }
             let turn = Turn::begin();
-            // A thousand routers are not asked in vain, each by a system call.
+            // Asking a thousand routers without an answer would cost a system call each.
             let processes = self.routers.iter().flat_map(Router::processes);
             for (process, place) in processes.zip(places) {
                 process.says.set(wait.get(place).and_then(PollFd::any) != Some(false));
@@ -281,6 +297,7 @@ impl Node {
             // Answers before ends: a router that refuses its configuration says why and goes.
             self.hear_routers();
             self.hear_successors();
+            self.signallers.hear(&self.events);
             self.bury();
             self.revive();
             self.work();
@@ -302,6 +319,7 @@ impl Node {
     fn next_timeout(&self) -> PollTimeout {
         let now = Instant::now();
         let dues = self.routers.iter().filter_map(|router| router.due).chain(self.revival.due);
+        let dues = dues.chain(self.signallers.next_due());
         let answers = self.routers.iter().flat_map(Router::processes);
         let answers = answers.filter_map(Process::next_due);
         let tunnels = self
@@ -325,7 +343,7 @@ impl Node {
         }
     }
 
-    /// Ends the loop; `reply` is told when everything is gone.
+    /// Ends the loop; `reply` is called when everything is gone.
     pub(crate) fn end(&mut self, reply: Reply<Result<Said, ProblemDetails>>) {
         self.farewell = Some(reply);
         self.ending = true;
@@ -357,7 +375,7 @@ impl Node {
 
     fn log(&self, of: &str) -> Result<File, NodeError> {
         let path = self.instance.log(of);
-        // A process may write so much and no more: the next one begins anew in time.
+        // A process may write so much and no more: the next one starts in time.
         if fs::metadata(&path).is_ok_and(|log| log.len() > LOG_BYTES / 2) {
             fs::rename(&path, path.with_extension("log.old")).doing("putting a log aside")?;
         }

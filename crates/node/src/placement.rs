@@ -1,8 +1,8 @@
 //! Where routers run while much is received: not where it is received.
 //!
 //! Receiving goes before every process of its CPU, and the scheduler does not look at it when it
-//! places one. A router there waits for its core for up to a tick, and takes from the time of whoever
-//! receives, which loses frames for all (measured with two cores and one router at the highest rate:
+//! places one. A router there waits for its core for up to a tick, and takes time from the receiving
+//! process, which loses frames for all (measured with two cores and one router at the highest rate:
 //! 2.2 to 3.1 million packets/s anywhere, 3.6 beside the switch). So routers keep off such CPUs, as
 //! long as those that are left do: routers that compute much are worth more than undisturbed
 //! receiving.
@@ -28,7 +28,7 @@ const MANY: f64 = 200_000.0;
 /// ... until it has received fewer than so many, so many times in a row.
 const FEW: f64 = 100_000.0;
 const TIMES: u32 = 25;
-/// How often it is looked at what routers use meanwhile.
+/// The interval of checks of the routers' CPU use meanwhile.
 const USE_EVERY: Duration = Duration::from_millis(200);
 /// Routers that use more of the CPUs that are left than this part may use all again, ...
 const CROWDED: f64 = 0.6;
@@ -72,7 +72,7 @@ pub(crate) fn watch(
     thread.spawn(work).doing("starting a thread for placement").map(drop)
 }
 
-/// What a CPU has received.
+/// The frames that a CPU has received.
 struct Counted {
     cpu: usize,
     frames: u64,
@@ -119,7 +119,7 @@ impl Placement {
         self.crowded = used / left > if self.crowded { ROOMY } else { CROWDED };
     }
 
-    /// Notes what routers have used until `now`, in all.
+    /// Notes the routers' CPU use until `now`, in all.
     fn note_used(&mut self, cores: &[usize], used: Duration, now: Instant) {
         let Some((before, at)) = self.used else {
             self.used = Some((used, now));
@@ -130,8 +130,8 @@ impl Placement {
             return;
         }
         self.used = Some((used, now));
-        // Who has ended is missing, who has begun comes with all that it has used. What was used
-        // before anything was received says nothing.
+        // An ended process is missing, a new one counts with all that it has used. Usage from
+        // before any receiving has no meaning.
         if time < USE_EVERY * 2 {
             let lately = used.saturating_sub(before).as_secs_f64() / time.as_secs_f64();
             self.note_use(cores, lately);

@@ -19,12 +19,12 @@ mod record;
 
 use receive::{mode, wanted};
 
-/// What a port's document asks of the machine in vain.
+/// A field of a port's document that the machine refuses.
 fn fault(document: &europa_api::Port, field: &str, why: impl std::fmt::Display) -> Fault {
     Fault::new(Key::new("port", document.name.to_string()), &[field], why)
 }
 
-/// Reads what a port's device has lost.
+/// Reads the losses of a port's device.
 fn losses(device: &Device) -> Result<DropCounters, NodeError> {
     DropCounters::new(counter_socket(device)?, device.index).doing("reading a device's counters")
 }
@@ -79,11 +79,11 @@ pub(crate) struct Port {
     pub(crate) mtu: u32,
     /// Live frames may leave by it.
     pub(crate) live: bool,
-    /// Its device cuts merged TCP segments into what they were.
+    /// Its device cuts merged TCP segments into the original ones.
     pub(crate) segments: bool,
     pub(crate) limitations: Vec<Limitation>,
     pub(crate) undo: Undo,
-    /// What it was made from.
+    /// The document that it was made from.
     pub(crate) document: europa_api::Port,
     /// Its device went, and another one of this name has come.
     pub(crate) stale: bool,
@@ -96,11 +96,10 @@ pub(crate) struct Port {
     promiscuous: bool,
     socket: OwnedFd,
     counters: OwnedFd,
-    /// What the device has lost, for statistics.
+    /// The device's losses, for statistics.
     losses: DropCounters,
     mode: PortMode,
-    /// Packets that had come in, and what the peer had sent, when it was last decided where to
-    /// receive.
+    /// Packets received, and packets that the peer had sent, at the last decision where to receive.
     received: u64,
     /// Programs of routers run in its driver.
     caged: bool,
@@ -109,7 +108,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// What is known of a port before its device is touched.
+    /// The facts about a port before its device is touched.
     pub(crate) fn peek(document: &europa_api::Port) -> Result<PortFacts, NodeError> {
         let (device, mtu) = find(document)?;
         refuse(&device)
@@ -129,17 +128,17 @@ impl Port {
         Ok(Noted { undo, port: serde_json::Value::Null })
     }
 
-    /// Adds to `undo` what may be changed by becoming able to do what interfaces need.
+    /// Adds to `undo` the settings that may change to meet the interfaces' needs.
     pub(crate) fn expect(&mut self, needs: Needs) -> Result<(), NodeError> {
         if needs.vlan && !self.vlan {
-            // Of what has been changed already, the older state counts.
+            // Of a repeated change, the older state counts.
             self.undo.changes.extend(before(&self.device)?.changes);
         }
         Ok(())
     }
 
-    /// Opens the device of a port and makes it fit. What was changed on it is in `undo`. `asks`:
-    /// this kernel says if live frames have arrived behind a veth.
+    /// Opens the device of a port and makes it fit. The changes on it are in `undo`. `asks`: this
+    /// kernel says if live frames have arrived behind a veth.
     pub(crate) fn open(
         id: u32,
         document: &europa_api::Port,
@@ -221,7 +220,7 @@ impl Port {
         !attachment.is_attached() || is_live && !substrate.has_way_out(self.id)
     }
 
-    /// What its device has been made able to do.
+    /// The present abilities of its device.
     pub(crate) fn needs(&self) -> Needs {
         Needs { vlan: self.vlan, promiscuous: self.promiscuous }
     }
@@ -231,7 +230,7 @@ impl Port {
         !self.stale && same_device(&self.document, document)
     }
 
-    /// Becomes what a document says. Its device stays.
+    /// Changes to a document. Its device stays.
     pub(crate) fn change(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
         self.mtu = find(document)?.1;
         self.rate_bits = rate(document);
@@ -239,8 +238,8 @@ impl Port {
         Ok(())
     }
 
-    /// Takes over what other hands have changed of its device: the name, and the MTU as far as the
-    /// document allows. Says what is different.
+    /// Takes over changes of its device by other programs: the name, and the MTU as far as the
+    /// document allows. Returns the differences.
     pub(crate) fn follow_device(&mut self, link: &Link) -> Option<String> {
         let mtu = self.document.mtu.as_ref().map_or(link.mtu, |mtu| mtu.value.min(link.mtu));
         let is_same = link.name == self.device.name && mtu == self.mtu;
@@ -252,8 +251,7 @@ impl Port {
         Some(format!("the device is {} now, MTU {mtu}", link.name))
     }
 
-    /// Makes it able to do what the interfaces on it need; what was changed is added to
-    /// `undo`.
+    /// Sets its device up for the interfaces on it; adds the changes to `undo`.
     pub(crate) fn adapt(&mut self, needs: Needs) -> Result<(), NodeError> {
         if needs.vlan && !self.vlan {
             let generic = self.mode == PortMode::Generic;
@@ -295,7 +293,7 @@ impl Port {
         [&self.socket, &self.counters]
     }
 
-    /// What a plan must know of it.
+    /// A plan's facts about it.
     pub(crate) fn facts(&self) -> PortFacts {
         let untrusted = self
             .limitations

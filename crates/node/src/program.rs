@@ -1,4 +1,4 @@
-//! Data planes of users' own: what can be said before one is started.
+//! Data planes of users' own: checks before one is started.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! Queues behind ports: what documents say, as the switch wants it; and what has become of
-//! packets there, read from memory that the switch writes.
+//! Queues of ports: the documents' settings in the switch's form, and the counters in memory that
+//! the switch writes.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,14 +19,14 @@ use crate::router::Router;
 use crate::switch::Switch;
 use crate::{Doing, NodeError};
 
-/// Rates hold over this time: what the switch comes too late for, it can make good for so long.
-/// It is late when others have its core for a turn of the scheduler's, which is 3 ms.
+/// Rates hold over this time: the switch catches up on at most this much. It is late when others
+/// have its core for a turn of the scheduler's, which is 3 ms.
 const BURST_US: u64 = 4000;
 /// RED's weight of a packet in the mean length: 0.002, as Floyd and Jacobson say.
 const RED_SHIFT: u8 = 9;
 const RED_MIN_BYTES: u64 = 30_000;
 const RED_PROBABILITY: f64 = 0.1;
-/// A typical packet, in bits, and what a port sends that says nothing.
+/// A typical packet, in bits, and the rate of a port without one.
 const TYPICAL_BITS: u64 = 8000;
 const TYPICAL_RATE: u64 = 1_000_000_000;
 
@@ -89,7 +89,7 @@ fn settings(queue: &Queue, port_bits: Option<u64>) -> QueueSettings {
 fn of_interface(id: u32, queues: &Queues, port_bits: Option<u64>) -> Vec<QueueOf> {
     let own = queues.0.iter().find(|(number, _)| number.0 == 0).map(|(_, queue)| queue.value);
     let own = own.unwrap_or_default();
-    // What names another queue must not wait behind what does not.
+    // Packets for another queue must not wait behind those for none.
     let holds = !own.drops() && queues.0.iter().all(|(number, _)| number.0 == 0);
     let mut own = settings(&own, port_bits);
     if holds {
@@ -114,7 +114,7 @@ fn of_router(name: &str, queues: Vec<QueueOf>) -> RouterQueues {
     RouterQueues { name: name.to_owned(), share: Share { guarantee, ..Share::weight(1) }, queues }
 }
 
-/// What waits for a port, and who sends next; `None` where nobody has said anything.
+/// The queues of a port, and their order; `None` for a port without settings.
 fn of_port(port: &Port, documents: &Documents, routers: &[Router]) -> Option<PortQueues> {
     let part = |slice: &str| {
         let slice = documents.slices.iter().find(|other| &**other.name == slice)?;
@@ -161,7 +161,7 @@ fn of_port(port: &Port, documents: &Documents, routers: &[Router]) -> Option<Por
 struct Managed {
     port: u32,
     name: String,
-    /// What the switch was told last. None if it knows nothing.
+    /// The last order to the switch. None if it knows nothing.
     told: Option<PortQueues>,
     /// Where it counts.
     places: Vec<u32>,
@@ -174,12 +174,12 @@ struct Managed {
 pub(crate) struct PortsQueues(Vec<Managed>);
 
 impl PortsQueues {
-    /// The switch knows of no queues, or nobody knows of which.
+    /// The switch has no queues, or their numbers are unknown.
     pub(crate) fn forget(&mut self) {
         self.0.iter_mut().for_each(|managed| managed.told = None);
     }
 
-    /// Has the switch's queues be what is wanted. Costs little if they are.
+    /// Makes the switch's queues the desired ones. Costs little if they are.
     pub(crate) fn follow(
         &mut self,
         kept: &Kept,
@@ -244,7 +244,7 @@ impl PortsQueues {
         if managed.told == wanted {
             return Ok(());
         }
-        // Told once, whatever the answer: what is refused now is refused again.
+        // Sent once, for any answer: a refusal now is a refusal later.
         managed.told.clone_from(&wanted);
         let order = Order::Queues { port: port.id, queues: wanted };
         match switch.order(&order, &[managed.memory.as_fd()])? {
@@ -256,7 +256,7 @@ impl PortsQueues {
         Ok(())
     }
 
-    /// What has become of packets, in all queues and each.
+    /// Counters of packets, in all queues and each.
     pub(crate) fn stats(&self, routers: &[Router]) -> Vec<QueueStats> {
         let mut names = HashMap::new();
         for router in routers {

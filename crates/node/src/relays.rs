@@ -1,8 +1,8 @@
-//! What hosts send over links that do something to packets.
+//! Packets that hosts send over lines with a rate, delay or losses.
 //!
-//! A router's packets pass the switch, which delays and loses them. What a host sends
-//! goes straight from its line into the router's pool: where the link is to do something
-//! to it, it goes into a pool of the switch's own instead, and from there over the link.
+//! A router's packets pass the switch, which delays and loses them. A host's packets go straight
+//! from its line into the router's pool. Where the link has an effect on them, they go into a pool
+//! of the switch's own instead, and from there over the link.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub(crate) struct Relay {
     pool: PoolHandle,
 }
 
-/// What the next node must know of a relay.
+/// The facts that the next node needs of a relay.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct RelayRecord {
     port: String,
@@ -46,7 +46,7 @@ pub(crate) struct RelayRecord {
 }
 
 impl Relay {
-    /// What its record is called.
+    /// The name of its record.
     pub(crate) fn record_name(&self) -> String {
         format!("relay-{}", self.interface)
     }
@@ -86,7 +86,7 @@ impl Relay {
         self.pool.id
     }
 
-    /// What its link does to packets.
+    /// The effects of its link on packets.
     pub(crate) fn impairment(&self) -> Settings {
         self.plan.impairment
     }
@@ -107,7 +107,7 @@ impl Relay {
         Ok(Self { plan, interface, spec, pool })
     }
 
-    /// What is on the way arrives at once, and what comes passes as it comes.
+    /// Packets under way arrive at once, and later ones pass without the line.
     pub(crate) fn flush(&self, switch: Option<&mut Switch>) {
         if let Some(switch) = switch {
             let order = Order::Impair { interface: self.interface, impairment: None };
@@ -116,7 +116,7 @@ impl Relay {
         }
     }
 
-    /// Somebody else has what its port receives: what it has got is passed on.
+    /// Another pool receives the port's frames now: the relay passes on the rest.
     pub(crate) fn lose_port(
         &mut self,
         switch: Option<&Switch>,
@@ -133,7 +133,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Tells a switch what the link does now.
+    /// Sends the present effects of the link to a switch.
     pub(crate) fn impair(&self, switch: Option<&mut Switch>) {
         let impairment = Some(self.plan.impairment);
         if let Some(switch) = switch {

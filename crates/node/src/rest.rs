@@ -1,9 +1,8 @@
 //! The REST interface: a Unix socket, served by a thread of its own.
 //!
-//! Handlers own nothing. They ask the node's loop through [`Control`] and wait; files are
-//! read, configurations parsed and streams fed here, so that the loop never waits for a
-//! client. Whoever adds a resource adds a file, a `routes()` of its own, and its functions
-//! to the list in `openapi`.
+//! Handlers own nothing. They ask the node's loop through [`Control`] and wait; files are read,
+//! configurations parsed and streams fed here, so that the loop never waits for a client. A new
+//! resource is a file with a `routes()` of its own, and its functions in the list in `openapi`.
 //!
 //! | file       | resources                                     |
 //! |------------|-----------------------------------------------|
@@ -11,20 +10,38 @@
 //! | `objects`  | `/v1/{ports,slices,links,routers}`, `/v1/node` |
 //! | `filters`  | rules of slices                               |
 //! | `door`     | the same from inside, for a slice's own       |
+//! | `lsps`     | `/v1/lsps`: flows and their paths              |
 //! | `handlers` | handlers of a router's elements, restart      |
 //! | `streams`  | `/v1/events`, `/v1/logs`                      |
 //! | `metrics`  | `/metrics`                                    |
+//! | `captures` | `/v1/captures`: packets of routers            |
+//! | `tokens`   | `/v1/users/USER/tokens`                       |
+//! | `noted`    | changes as events                             |
+//! | `who`      | callers, and the rights that requests need    |
+//! | `owners`   | what users see and change                     |
+//! | `secure`   | the same over the network, by TLS             |
+//! | `authority`| certificates                                  |
+//! | `strangers`| connections that have proved nothing yet      |
 //! | `openapi`  | `/v1/openapi.json`, `/v1/schema.json`         |
 
 mod apply;
+mod authority;
+mod captures;
 mod door;
 mod filters;
 mod handlers;
+mod lsps;
 mod metrics;
+mod noted;
 mod objects;
 mod openapi;
+mod owners;
 mod problem;
+mod secure;
+mod strangers;
 mod streams;
+mod tokens;
+mod who;
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -34,11 +51,14 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 pub(crate) use self::door::{Door, Doors};
 pub use self::openapi::openapi;
+pub(crate) use self::secure::Secure;
+pub(crate) use self::tokens::Tokens;
+use self::who::{Peer, Who};
 use crate::control::Control;
 use crate::events::Events;
 use crate::{Doing, Instance, NodeError};
@@ -48,14 +68,15 @@ const FAREWELL: Duration = Duration::from_millis(300);
 /// Largest request: a configuration of very many routers.
 const MOST_BYTES: usize = 64 << 20;
 
-/// What every handler has.
+/// The state of every handler.
 #[derive(Clone)]
 pub(crate) struct Api {
     pub(crate) control: Control,
     pub(crate) events: Events,
     pub(crate) instance: Instance,
-    /// Held while desired state changes: who changes it too, waits.
+    /// Held while desired state changes: other changes wait.
     pub(crate) turn: Arc<Mutex<()>>,
+    pub(crate) tokens: Tokens,
 }
 
 /// The thread that serves.
@@ -72,12 +93,14 @@ impl Rest {
         control: Control,
         events: Events,
         metrics_at: Option<SocketAddr>,
+        tokens: Tokens,
+        secure: Option<Secure>,
     ) -> Result<Rest, NodeError> {
         let scraped = metrics_at.map(listen).transpose()?;
         let path = instance.socket();
         let what = || format!("listening at {}", path.display());
         let listener = UnixListener::bind(&path).doing(what())?;
-        // Root only, whatever the umask was.
+        // Root only, for any umask.
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).doing(what())?;
         listener.set_nonblocking(true).doing(what())?;
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -86,7 +109,10 @@ impl Rest {
             .build()
             .doing("starting the REST interface")?;
         let instance = instance.clone();
-        let api = Api { control, events, instance, turn: Arc::default() };
+        let api = Api { control, events, instance, turn: Arc::default(), tokens };
+        if let Some(secure) = secure {
+            secure.start(api.clone())?;
+        }
         let (stop, stopped) = oneshot::channel::<()>();
         let (doors, opened) = mpsc::unbounded_channel();
         let serve = async move {
@@ -95,7 +121,8 @@ impl Rest {
                 Err(error) => return tracing::error!("the REST interface: {error}"),
             };
             if let Some(scraped) = scraped {
-                let routes = metrics::routes().with_state(api.clone());
+                let routes =
+                    metrics::routes().layer(Extension(Who::root())).with_state(api.clone());
                 match tokio::net::TcpListener::from_std(scraped) {
                     // It ends with the runtime.
                     Ok(listener) => drop(tokio::spawn(axum::serve(listener, routes).into_future())),
@@ -104,7 +131,8 @@ impl Rest {
             }
             tokio::spawn(door::serve(api.clone(), opened));
             let (end, ended) = oneshot::channel::<()>();
-            let served = axum::serve(listener, routes(api)).with_graceful_shutdown(async {
+            let routes = routes(api).into_make_service_with_connect_info::<Peer>();
+            let served = axum::serve(listener, routes).with_graceful_shutdown(async {
                 let _ = ended.await;
             });
             let mut served = tokio::spawn(served.into_future());
@@ -115,7 +143,7 @@ impl Rest {
                 }
             }
             let _ = end.send(());
-            // Those who follow something would stay for ever.
+            // Followers would stay for ever.
             let _ = tokio::time::timeout(FAREWELL, served).await;
         };
         let thread = thread::Builder::new()
@@ -125,7 +153,7 @@ impl Rest {
         Ok(Rest { stop, doors: Doors(Some(doors)), thread })
     }
 
-    /// Who opens doors for slices.
+    /// The thread that opens doors for slices.
     pub(crate) fn doors(&self) -> Doors {
         self.doors.clone()
     }
@@ -150,11 +178,15 @@ fn routes(api: Api) -> Router {
         .merge(objects::routes())
         .merge(filters::routes())
         .merge(handlers::routes())
+        .merge(lsps::routes())
         .merge(metrics::routes())
         .merge(streams::routes())
         .merge(openapi::routes())
+        .merge(captures::routes())
+        .merge(tokens::routes())
         .fallback(problem::no_such_path)
         .method_not_allowed_fallback(problem::no_such_method)
+        .layer(axum::middleware::from_fn_with_state(api.clone(), who::guard))
         .layer(axum::extract::DefaultBodyLimit::max(MOST_BYTES))
         .layer(axum::middleware::map_response(problem::as_problem))
         .with_state(api)

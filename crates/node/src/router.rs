@@ -37,13 +37,13 @@ const MEMORY_BYTES: u64 = 1 << 30;
 pub(crate) struct Router {
     /// Number on this node, from which its uid follows.
     pub(crate) number: u32,
-    /// What its documents say.
+    /// Its documents.
     pub(crate) wanted: Arc<RouterPlan>,
-    /// The same with what was found out: next hops of tunnels.
+    /// The same with resolved facts: next hops of tunnels.
     pub(crate) plan: RouterPlan,
-    /// What its process runs is not known: an update was refused half-way.
+    /// The configuration of its process is unknown: an update was refused half-way.
     pub(crate) astray: bool,
-    /// It is being removed: what of it is left when that fails is to be removed again.
+    /// Its removal has begun: if that fails, its remains must be removed again.
     pub(crate) half: bool,
     /// Numbers of its interfaces in the substrate.
     pub(crate) interfaces: Vec<u32>,
@@ -61,7 +61,7 @@ pub(crate) struct Router {
     pub(crate) granted: Granted,
 }
 
-/// What the next node must know of a router's process.
+/// The facts that the next node needs of a router's process.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RouterRecord {
     name: String,
@@ -70,7 +70,7 @@ pub(crate) struct RouterRecord {
     slots: u32,
     slot_bytes: u32,
     interfaces: Vec<u32>,
-    /// What of its plan cannot change in a process that runs.
+    /// The parts of its plan that cannot change in a running process.
     outside: serde_json::Value,
     configuration: String,
     file: String,
@@ -122,11 +122,11 @@ impl Router {
         })
     }
 
-    /// Takes over the router of a record, if it still runs and is what is planned, but for
-    /// its configuration: that can be changed while it runs.
+    /// Takes over the router of a record, if it still runs and equals the plan, but for its
+    /// configuration: that can be changed while it runs.
     ///
     /// # Errors
-    /// Why it is to be started anew.
+    /// The reason for its restart.
     pub(crate) fn adopt(
         found: &Found<RouterRecord>,
         plan: &RouterPlan,
@@ -148,7 +148,7 @@ impl Router {
                 let child = Child::adopt(identity).map_err(|error| error.to_string())?;
                 Body::Process(child.ok_or("its process has ended")?)
             }
-            // Nobody listens at its socket if it has ended.
+            // An ended process does not listen at its socket.
             None => Body::Switch { pool: record.pool, equipment: None, ended: None },
         };
         let pool = substrate.adopt_pool(record.pool, geometry).map_err(|e| told(e.into()))?;
@@ -266,7 +266,16 @@ impl Router {
         all.find(|(planned, _)| planned.name == interface).map(|(_, id)| *id)
     }
 
-    /// What became of it, for people.
+    /// Interfaces of a kernel router whose frames come to its process first, and those by which they come:
+    /// numbers in the substrate.
+    pub(crate) fn relays(&self) -> Vec<(u32, u32)> {
+        let all = self.plan.interfaces.iter().zip(&self.interfaces);
+        let relays =
+            all.filter_map(|(planned, relay)| Some((self.number_of(planned.queue_of()?)?, *relay)));
+        relays.collect()
+    }
+
+    /// Its state, as text for people.
     pub(crate) fn state(&self, now: Instant) -> String {
         match (&self.process, self.due) {
             (Some(process), _) if process.ready => "running".into(),

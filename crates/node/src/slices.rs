@@ -1,8 +1,8 @@
-//! What slices reserve of CPU and memory: admitted, and kept by control groups.
+//! The slices' reserved CPU and memory: admitted, and kept by control groups.
 //!
-//! A slice's routers are in a group each, `slice_SLICE/ROUTER`. What the slice has of CPU is a
-//! quota of the group above them, and a weight that lets it go first until that is used up: so
-//! whatever others do, it has it, and whatever it does, no more.
+//! A slice's routers are in a group each, `slice_SLICE/ROUTER`. The slice's CPU share is a quota of
+//! the group above them, and a weight that lets it go first until that is used up. So it always
+//! gets its share, and never more.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,9 +16,9 @@ use europa_sandbox::cgroup::{Cgroups, Controller, CpuQuota, Limits};
 use crate::NodeError;
 use crate::router::Router;
 
-/// Nobody waits longer than this for what is reserved.
+/// No slice waits longer than this for its reservation.
 const PERIOD: Duration = Duration::from_millis(5);
-/// CPU weight of who has reserved, and of who has not.
+/// CPU weight of slices with a reservation, and of those without.
 const RESERVED: u64 = 10_000;
 const ORDINARY: u64 = 100;
 
@@ -32,7 +32,7 @@ pub(crate) fn router_group(router: &RouterId) -> String {
     format!("{}/{}", group(router.slice()), router.name())
 }
 
-/// What a slice has reserved.
+/// The reservation of a slice.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Reserved {
     cpu: Option<Cores>,
@@ -62,15 +62,14 @@ impl Reserved {
 /// The groups of slices.
 #[derive(Default)]
 pub(crate) struct SliceGroups {
-    /// What each was last set to.
+    /// The last setting of each.
     made: BTreeMap<String, Reserved>,
-    /// What was refused.
+    /// The refused settings of each.
     tried: BTreeMap<String, Reserved>,
 }
 
 impl SliceGroups {
-    /// Has the groups of slices be what documents say; says what went wrong. Costs little if
-    /// they are.
+    /// Sets the groups of slices to the documents; returns the errors. Costs little if they are.
     pub(crate) fn follow(
         &mut self,
         cgroups: &Cgroups,
@@ -125,10 +124,10 @@ fn machine_bytes() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Whether what slices reserve of CPU and memory fits.
+/// Whether the slices' reserved CPU and memory fit.
 ///
 /// # Errors
-/// What is too much or cannot be kept here, and in which document it stands.
+/// The excess or the unavailable, and its document.
 pub(crate) fn check(
     documents: &Documents,
     cgroups: &Cgroups,

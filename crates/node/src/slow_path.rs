@@ -28,6 +28,7 @@ use europa_channel::{Channel, pair};
 use europa_plan::RouterId;
 use europa_plan::slow_path_change::{Action, BIRDC, FRR_RELOAD, Tools};
 use europa_plan::slow_paths::{is_hidden, same, same_whole};
+use europa_plan::wires::is_wire;
 use europa_port::Namespace;
 use europa_router::orders::{Answer, Order};
 use europa_sandbox::Child;
@@ -69,7 +70,7 @@ pub(crate) struct SlowPaths {
 
 /// One of them.
 struct SlowPath {
-    /// What it was made from.
+    /// The document that it was made from.
     router: europa_api::Router,
     spec: Spec,
     progress: Arc<Progress>,
@@ -87,10 +88,10 @@ struct SlowPath {
     /// Set once its programs have been started.
     base: Option<Arc<Base>>,
     board: Arc<Board>,
-    /// What a change asks of programs that run and has not been done, by program.
+    /// The pending actions of a change on running programs, by program.
     pending: BTreeMap<String, Action>,
     /// Documents that it was made from before, while a change to the present one is not done: any
-    /// of what they want may still be there.
+    /// of their objects may still be there.
     before: Vec<europa_api::Router>,
     /// Threads in which its programs read their files again.
     reloading: usize,
@@ -106,14 +107,14 @@ struct KeptBy {
     thread: JoinHandle<()>,
 }
 
-/// A record of a slow path: what it was made from.
+/// A record of a slow path: the document that it was made from.
 #[derive(Serialize, Deserialize)]
 struct Record {
     router: String,
     text: String,
 }
 
-/// What of a router's document makes its slow path, as text.
+/// The parts of a router's document that make its slow path, as text.
 fn text(router: &europa_api::Router) -> String {
     let fast = &router.fast_path;
     let all = (&router.slow_path, &router.interfaces, &fast.routes, &fast.neighbours);
@@ -135,13 +136,13 @@ impl SlowPaths {
         self.all.values().map(|one| (RouterId::of(&one.router), one.router.clone()))
     }
 
-    /// Routers whose programs have not been started, or have not done what a change asks of them.
+    /// Routers whose programs have not been started, or have not finished a change.
     pub(crate) fn idle(&self) -> impl Iterator<Item = RouterId> {
         let idle = self.all.values().filter(|one| one.base.is_none() || one.is_unfinished());
         idle.map(|one| RouterId::of(&one.router))
     }
 
-    /// Takes away those that are there and not wanted, and changes those that stay.
+    /// Removes the unwanted ones, and changes those that stay.
     pub(crate) fn trim(
         &mut self,
         instance: &Instance,
@@ -179,7 +180,7 @@ impl SlowPaths {
         documents: &Arc<Documents>,
         mut ports: Vec<europa_api::Port>,
     ) -> Result<Missing, NodeError> {
-        ports.retain(|port| !is_hidden(&port.name.value));
+        ports.retain(|port| !is_hidden(&port.name.value) && !is_wire(&port.name.value));
         let routers = documents.routers.iter().filter(|router| router.slow_path.is_some());
         let missing = routers.map(|router| router.full_name());
         Ok(Missing {
@@ -236,8 +237,8 @@ fn has(program: &str) -> bool {
 }
 
 impl SlowPath {
-    /// Writes down what it was made from: the next node adopts it if that is still wanted. While
-    /// a change is not done, the next node is to make it anew.
+    /// Writes down the document that it was made from: the next node adopts it if that is still
+    /// wanted. While a change is not done, the next node must make it again.
     fn note(&self, kept: &Kept) -> Result<(), NodeError> {
         let is_done = !self.is_unfinished() && self.reloading == 0;
         self.note_as(kept, if is_done { text(&self.router) } else { String::new() })
@@ -254,7 +255,7 @@ impl SlowPath {
 type Follow = fn(Spec, Channel<Order, Answer>, Arc<Progress>, Notice) -> Result<(), MirrorError>;
 
 impl SlowPaths {
-    /// Lets a router's process that was told what to be follow its Linux.
+    /// Lets a router's process with its configuration follow its Linux.
     pub(crate) fn follow(
         &self,
         router: &str,
@@ -304,7 +305,7 @@ impl SlowPaths {
         }
     }
 
-    /// Has a thread tell what a router's Linux knows.
+    /// Starts the thread that mirrors a router's Linux.
     fn mirror_to(
         &self,
         router: &str,
@@ -328,8 +329,8 @@ impl SlowPaths {
         Ok(())
     }
 
-    /// Starts the programs that do not run yet, does what changes ask of the others, and follows
-    /// the link states of all. Returns the programs that are to read their files again.
+    /// Starts the missing programs, carries changes out on the others, and follows the link states
+    /// of all. Returns the programs that are to read their files again.
     pub(crate) fn start(
         &mut self,
         instance: &Instance,
@@ -387,14 +388,14 @@ fn start_one(one: &mut SlowPath, base: &Arc<Base>, doors: &Doors) -> Result<(), 
     one.pending.clear();
     match doors.open(&one.spec.namespace, &one.router.slice) {
         Ok(door) => one.door = door,
-        // Programs of another node's time can take its name; they lose what it is for.
+        // Programs of another node's time can take its name; they lose its purpose.
         Err(error) => tracing::warn!("router {}: rules from inside: {error}", one.spec.router),
     }
     for daemon in one.daemons.clone() {
         one.keep(base, &daemon, false)?;
     }
     if one.daemons.is_empty() {
-        // What `europa exec` runs has limits too.
+        // Programs of `europa exec` have limits too.
         let base = Arc::clone(base);
         let limit = move || {
             if let Err(error) = base.group() {

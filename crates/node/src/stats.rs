@@ -1,8 +1,8 @@
-//! Counters, as they are told.
+//! Counters, as the REST interface shows them.
 
 use std::time::Duration;
 
-use europa_api::stats::{InlineStats, InterfaceStats, LinkStats};
+use europa_api::stats::{InlineStats, InterfaceStats, LinkStats, QueueStats, SendingStats};
 use europa_plan::InterfacePlan;
 use europa_router::GuestStats;
 use europa_sandbox::cgroup::Group;
@@ -24,6 +24,9 @@ pub(crate) fn cpu_ns(group: Option<&Group>) -> Option<u64> {
 pub(crate) fn memory_bytes(group: Option<&Group>) -> Option<u64> {
     group?.memory_bytes().ok()?
 }
+
+/// Causes of drops before a router has a packet.
+const RECEIVING: usize = 7;
 
 /// The counters of an interface; causes of drops that never happened are left out.
 pub(crate) fn interface(
@@ -47,7 +50,12 @@ pub(crate) fn interface(
         ("refused by the device", c.tx_drop_device),
         ("link full", c.tx_drop_link),
         ("dropped by a filter", c.tx_drop_filter),
+        ("too many kernel routers in a row", c.tx_drop_hops),
+        ("too long for a kernel router's link", c.tx_drop_live),
+        ("held by a switch that has ended", c.tx_drop_switch),
     ];
+    // Links tell of these themselves.
+    let line = told(&[("lost on the link", c.tx_drop_line)]);
     InterfaceStats {
         name: planned.name.clone(),
         mac: europa_api::Mac(planned.spec.mac).to_string(),
@@ -56,12 +64,39 @@ pub(crate) fn interface(
         rx_bytes: c.rx_bytes,
         tx_packets: c.tx_packets,
         tx_bytes: c.tx_bytes,
-        drops: drops
-            .into_iter()
-            .filter(|(_, count)| *count > 0)
-            .map(|(cause, count)| (cause.to_owned(), count))
-            .collect(),
+        sending: SendingStats {
+            offered: c.tx_offered,
+            sent: c.tx_packets,
+            elsewhere: c.tx_elsewhere,
+            dropped: told(&drops[RECEIVING..]).into_iter().chain(line).collect(),
+            waiting: 0,
+        },
+        drops: told(&drops),
     }
+}
+
+/// Causes that happened.
+fn told(drops: &[(&str, u64)]) -> Vec<(String, u64)> {
+    let happened = drops.iter().filter(|(_, count)| *count > 0);
+    happened.map(|(cause, count)| ((*cause).to_owned(), *count)).collect()
+}
+
+/// Adds the packets that an interface's link and queues hold.
+pub(crate) fn add_way(
+    sending: &mut SendingStats,
+    link: Option<&LinkStats>,
+    queues: &[QueueStats],
+    (slice, router, interface): (&str, &str, &str),
+) {
+    if let Some(link) = link {
+        sending.waiting += link.waiting;
+    }
+    let is_own = |queue: &&QueueStats| {
+        queue.slice.as_deref() == Some(slice)
+            && queue.router.as_deref() == Some(router)
+            && queue.interface.as_deref() == Some(interface)
+    };
+    sending.waiting += queues.iter().filter(is_own).map(|queue| queue.waiting).sum::<u64>();
 }
 
 /// A router inside the switch.

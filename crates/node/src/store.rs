@@ -4,7 +4,7 @@ mod redb;
 
 use std::sync::mpsc::{Sender, channel};
 
-pub use europa_control::store::{NumberedRules, Snapshot, Store, StoreError, Stored};
+pub use europa_control::store::{NumberedRules, Snapshot, Store, StoreError, Stored, StoredToken};
 pub use redb::RedbStore;
 
 use crate::control::Control;
@@ -26,7 +26,7 @@ impl StoreThread {
         Ok(Self(orders))
     }
 
-    /// Has `write` change the store, and the loop hear what came of it.
+    /// Has `write` change the store, and the loop get the result.
     pub(crate) fn write(
         &self,
         control: &Control,

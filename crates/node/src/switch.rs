@@ -40,8 +40,8 @@ pub(crate) struct Lasting {
     /// The same memory, opened for reading only: for routers.
     pub(crate) status_for_routers: OwnedFd,
     held: OwnedFd,
-    /// What each of its workers has of its own. How many there are never changes: routers know
-    /// whom they wake.
+    /// The private part of each of its workers. The number of workers never changes: routers know
+    /// which worker they wake.
     workers: Vec<WorkerParts>,
     /// Records for captures, written by the switch.
     pub(crate) taps: OwnedFd,
@@ -88,7 +88,7 @@ impl Lasting {
         self.workers.len() as u32
     }
 
-    /// The worker that takes what the router of this number sends.
+    /// The worker that takes the packets of the router with this number.
     pub(crate) fn worker_of(&self, router: u32) -> u32 {
         worker_of(router, self.workers())
     }
@@ -119,17 +119,17 @@ pub(crate) struct Switch {
     workers: u32,
 }
 
-/// What the next node must know of a switch.
+/// The facts that the next node needs of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SwitchRecord {
-    /// It has been told who it is.
+    /// It has its identity.
     complete: bool,
     /// Times that a switch was started again.
     pub(crate) restarts: u64,
 }
 
 impl Switch {
-    /// Starts a switch and tells it who it is.
+    /// Starts a switch and gives it its identity.
     pub(crate) fn start(
         substrate: &Substrate,
         lasting: &Lasting,
@@ -160,7 +160,7 @@ impl Switch {
             started: Instant::now(),
             workers: lasting.workers(),
         };
-        // Before it is told anything: from then on it lives without us.
+        // Before its first order: from then on it outlives the node.
         switch.note(kept, SwitchRecord { complete: false, restarts: 0 })?;
         let listener = kept.listener(&switch.name())?;
         let maps = START_DESCRIPTORS[..7]
@@ -219,12 +219,13 @@ impl Switch {
         Ok(Some(Self { child, orders, identity: Some(identity), started, workers }))
     }
 
-    /// The worker that takes what the router of this number sends, or the relay on the pool of it.
+    /// The worker that takes the packets of the router with this number, or the relay on the pool
+    /// of it.
     pub(crate) fn worker_of(&self, number: u32) -> u32 {
         worker_of(number, self.workers)
     }
 
-    /// What its record is called.
+    /// The name of its record.
     fn name(&self) -> String {
         format!("switch.{}", self.child.pid())
     }
@@ -240,12 +241,12 @@ impl Switch {
         Ok(())
     }
 
-    /// It has ended: nobody can adopt it.
+    /// It has ended, so no node can adopt it.
     pub(crate) fn forget(&self, kept: &Kept) {
         kept.forget(&self.name());
     }
 
-    /// What it serves.
+    /// The objects that it serves.
     pub(crate) fn describe(&mut self) -> Result<Served, NodeError> {
         match self.order(&Order::Describe, &[])? {
             Answer::Served(served) => Ok(served),
@@ -339,7 +340,7 @@ impl Switch {
     }
 }
 
-/// What a switch was told, unless it has just ended: the next one is told everything.
+/// The last orders to a switch, unless it has just ended: the next one gets all orders.
 ///
 /// # Errors
 /// It refuses.
@@ -366,7 +367,7 @@ pub(crate) fn add_interface(
     Order::AddInterface { interface, pool, local, to, bound, impairment, filtered_by }
 }
 
-/// When a switch is to be started again.
+/// When to start a switch again.
 pub(crate) struct Revival {
     pub(crate) backoff: Backoff,
     pub(crate) restarts: u64,

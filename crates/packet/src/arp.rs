@@ -43,7 +43,7 @@ pub struct ArpPacket {
 impl Header for ArpPacket {}
 
 impl ArpPacket {
-    /// A request: who has `target_ip`?
+    /// A request for the Ethernet address of `target_ip`.
     pub fn request(sender_mac: MacAddr, sender_ip: Ipv4Addr, target_ip: Ipv4Addr) -> Self {
         Self {
             hardware: U16::new(HARDWARE_ETHERNET),

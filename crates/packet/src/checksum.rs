@@ -154,7 +154,7 @@ pub fn pseudo_v6(source: Ipv6Addr, destination: Ipv6Addr, protocol: IpProtocol, 
         + Sum::of_u16(u16::from(protocol.0))
 }
 
-/// What UDP stores for `check`: there 0 means "no checksum" (RFC 768).
+/// The stored form of `check` in UDP: there 0 means "no checksum" (RFC 768).
 #[inline]
 pub fn udp(check: u16) -> u16 {
     if check == 0 { 0xffff } else { check }

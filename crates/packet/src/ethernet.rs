@@ -220,18 +220,18 @@ impl fmt::Debug for EtherType {
 )]
 #[repr(C)]
 pub struct EthernetHeader {
-    /// To whom.
+    /// Destination.
     pub destination: MacAddr,
-    /// From whom.
+    /// Source.
     pub source: MacAddr,
-    /// What follows.
+    /// The protocol of the payload.
     pub ether_type: EtherType,
 }
 
 impl Header for EthernetHeader {}
 
-/// What stands behind the type of a tag, IEEE 802.1Q: the tag's control
-/// information and the type of what follows.
+/// The bytes behind the type of a tag, IEEE 802.1Q: the tag's control information and the type of
+/// the payload.
 #[derive(
     Clone,
     Copy,
@@ -249,7 +249,7 @@ impl Header for EthernetHeader {}
 pub struct VlanTag {
     /// Priority (3 bits), drop eligible (1 bit), VLAN id (12 bits).
     pub control: U16,
-    /// What follows.
+    /// The protocol of the payload.
     pub ether_type: EtherType,
 }
 

@@ -1,4 +1,4 @@
-//! What every header has in common.
+//! The common part of every header.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -67,10 +67,10 @@ pub enum ParseError {
         /// Smallest allowed, in bytes.
         least: usize,
     },
-    /// More headers follow each other than any honest packet has.
+    /// More headers follow each other than in any valid packet.
     #[error("{what}: more than {most} in a row")]
     TooMany {
-        /// What there are too many of.
+        /// The items that are too many.
         what: &'static str,
         /// Bound of the walk.
         most: usize,

@@ -92,7 +92,7 @@ pub mod redirect {
 )]
 #[repr(C)]
 pub struct IcmpHeader {
-    /// What the message is.
+    /// The kind of the message.
     pub kind: IcmpType,
     /// Its cause, by type.
     pub code: u8,

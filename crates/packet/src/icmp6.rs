@@ -73,7 +73,7 @@ pub mod unreachable {
 )]
 #[repr(C)]
 pub struct Icmp6Header {
-    /// What the message is.
+    /// The kind of the message.
     pub kind: Icmp6Type,
     /// Its cause, by type.
     pub code: u8,
@@ -115,7 +115,7 @@ pub mod neighbor_flag {
     pub const ROUTER: u32 = 0x8000_0000;
     /// The advertisement answers a solicitation.
     pub const SOLICITED: u32 = 0x4000_0000;
-    /// The link-layer address replaces what is known.
+    /// The link-layer address replaces the known one.
     pub const OVERRIDE: u32 = 0x2000_0000;
 }
 
@@ -137,7 +137,7 @@ pub mod neighbor_flag {
 pub struct NeighborAdvertisement {
     /// Type 136; `rest` holds [`neighbor_flag`]s.
     pub icmp: Icmp6Header,
-    /// Whose link-layer address is told.
+    /// The owner of the link-layer address.
     pub target: [u8; 16],
 }
 
@@ -162,7 +162,7 @@ pub type RouterSolicitation = Icmp6Header;
 )]
 #[repr(C)]
 pub struct RouterAdvertisement {
-    /// What the message is.
+    /// The kind of the message.
     pub kind: Icmp6Type,
     /// 0.
     pub code: u8,
@@ -238,7 +238,7 @@ pub enum NdOption<'a> {
     Other {
         /// Its type.
         kind: u8,
-        /// What follows type and length.
+        /// The bytes behind type and length.
         data: &'a [u8],
     },
 }

@@ -50,7 +50,7 @@ pub struct Ipv4Header {
     pub flags_fragment: U16,
     /// Time to live, in hops.
     pub ttl: u8,
-    /// What the payload is.
+    /// The protocol of the payload.
     pub protocol: IpProtocol,
     /// Internet checksum of the header.
     pub checksum: U16,
@@ -248,7 +248,7 @@ pub struct Ipv4Option<'a> {
     pub kind: u8,
     /// Offset of the type byte from the start of the options, in bytes.
     pub offset: usize,
-    /// What follows type and length.
+    /// The bytes behind type and length.
     pub data: &'a [u8],
 }
 

@@ -24,7 +24,7 @@ pub struct Ipv6Header {
     pub version_class_flow: U32,
     /// Length of what follows this header, in bytes.
     pub payload_len: U16,
-    /// What follows this header.
+    /// The next header.
     pub next_header: IpProtocol,
     /// Time to live, in hops.
     pub hop_limit: u8,
@@ -102,7 +102,7 @@ impl Ipv6Header {
 )]
 #[repr(C)]
 pub struct FragmentHeader {
-    /// What follows.
+    /// The next header.
     pub next_header: IpProtocol,
     /// Reserved.
     pub reserved: u8,
@@ -133,19 +133,19 @@ impl FragmentHeader {
 pub struct Ipv6Packet<'a> {
     /// The header.
     pub header: &'a Ipv6Header,
-    /// What follows it, without padding behind the packet.
+    /// The bytes behind it, without padding behind the packet.
     pub payload: &'a [u8],
 }
 
-/// What stands behind a packet's extension headers.
+/// The part behind a packet's extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upper<'a> {
-    /// What the payload is. An extension header only if it is one that cannot be
-    /// walked over (ESP, none).
+    /// The protocol of the payload. An extension header only if it is one that cannot be walked
+    /// over (ESP, none).
     pub protocol: IpProtocol,
     /// Length of the extension headers in bytes.
     pub extensions_len: usize,
-    /// What follows them. In a fragment other than the first, its middle.
+    /// The bytes behind them. In a fragment other than the first, its middle.
     pub payload: &'a [u8],
     /// The Fragment header, if there is one. A fragment other than the first ends
     /// the walk.

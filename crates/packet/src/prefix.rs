@@ -1,5 +1,5 @@
-//! IP prefixes: [`ipnet`]'s networks, always normalised (no bit set behind the
-//! prefix), with errors that say what is wrong.
+//! IP prefixes: [`ipnet`]'s networks, always normalised (no bit set behind the prefix), with errors
+//! that name the mistake.
 
 use std::fmt;
 use std::net::{AddrParseError, Ipv4Addr, Ipv6Addr};

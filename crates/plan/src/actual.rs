@@ -1,4 +1,4 @@
-//! What there is, in the terms of what is wanted.
+//! The actual state, in the terms of the desired state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use crate::slow_path_change::Tools;
 pub struct ActualPort {
     /// The document that it was made from.
     pub document: Port,
-    /// What is known of its device.
+    /// The facts about its device.
     pub facts: PortFacts,
-    /// What its device has been made able to do.
+    /// The present abilities of its device.
     pub needs: Needs,
     /// Its device is gone, or another one has its name.
     pub stale: bool,
@@ -28,15 +28,15 @@ pub struct ActualPort {
 /// A router that is there, whether or not its process runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActualRouter {
-    /// What it was made from.
+    /// The document that it was made from.
     pub plan: Arc<RouterPlan>,
     /// Which configuration it runs is not known: an update was refused half-way.
     pub astray: bool,
-    /// Its removal failed half-way: it does not run, and what of it is left is to be removed.
+    /// Its removal failed half-way: it does not run, and its remains must be removed.
     pub half: bool,
 }
 
-/// Everything that there is.
+/// All objects.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Actual {
     /// Open ports.
@@ -45,8 +45,7 @@ pub struct Actual {
     pub hosts: Arc<Vec<Host>>,
     /// Documents that slow paths were made from, by router.
     pub slow_paths: BTreeMap<RouterId, Router>,
-    /// Slow paths whose programs have not been started, or have not done what a change asks of
-    /// them.
+    /// Slow paths whose programs have not been started, or have not finished a change.
     pub idle: BTreeSet<RouterId>,
     /// Programs of this machine that reload those of slow paths.
     pub tools: Tools,
@@ -70,9 +69,9 @@ impl ActualPort {
         !self.stale && same_device(&self.document, document)
     }
 
-    /// Whether its device can do what is needed.
+    /// Whether its device meets the needs.
     pub fn can(&self, needs: Needs) -> bool {
-        // What a VLAN match has had switched off stays off.
+        // A VLAN offload that a match has switched off stays off.
         (self.needs.vlan || !needs.vlan) && self.needs.promiscuous == needs.promiscuous
     }
 }

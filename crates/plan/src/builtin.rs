@@ -1,11 +1,11 @@
-//! The texts of `builtin: ipv4` and `builtin: bridge`, from what the YAML says.
+//! The texts of `builtin: ipv4` and `builtin: bridge`, from the YAML.
 
-use europa_api::{At, Choice, Neighbour, Route, Router};
+use europa_api::{At, Choice, Neighbour, Route, Router, TtlModel};
 use europa_elements::builtin;
 
 use crate::interface::InterfacePlan;
 
-/// What `builtin: ipv4` is made from, if the router runs that.
+/// The settings of `builtin: ipv4`, if the router runs that.
 pub(crate) fn description(
     router: &Router,
     interfaces: &[InterfacePlan],
@@ -27,7 +27,7 @@ pub(crate) fn ipv4(
     neighbours: &[At<Neighbour>],
 ) -> Result<String, String> {
     if router.slow_path.is_some() {
-        // Linux has the routes and neighbours; the fast path is told by it.
+        // Linux has the routes and neighbours; the fast path gets them from there.
         let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_host_side());
         let interfaces = described(router, interfaces).into_iter().take(own.count()).collect();
         let description = builtin::Description { interfaces, ..Default::default() };
@@ -66,7 +66,19 @@ fn describe(
         interfaces: described(router, interfaces),
         routes: routes.collect(),
         neighbours: neighbours.collect(),
+        labels: labels(router),
     }
+}
+
+/// Label switching, if interfaces of the router signal.
+fn labels(router: &Router) -> Option<builtin::Labels> {
+    let all = router.interfaces.0.iter().enumerate();
+    let signal = all.filter_map(|(number, (_, interface))| {
+        Some((number, interface.value.signalling.as_ref()?.rsvp_te.value))
+    });
+    let (interfaces, said): (Vec<_>, Vec<_>) = signal.unzip();
+    let ttl = said.first()?.ttl.map(|ttl| ttl.value).unwrap_or_default();
+    Some(builtin::Labels { interfaces, is_pipe: ttl == TtlModel::Pipe })
 }
 
 /// A bridge over all interfaces.
@@ -74,11 +86,12 @@ pub(crate) fn bridge(router: &Router, interfaces: &[InterfacePlan]) -> String {
     builtin::bridge(&described(router, interfaces))
 }
 
-/// What the process of a router does whose program runs in the kernel.
+/// The text for the process of a router whose program runs in the kernel.
 pub(crate) fn kernel(router: &Router, interfaces: &[InterfacePlan]) -> String {
-    let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_host_side()).count();
+    let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_hidden()).count();
     let interfaces: Vec<_> = described(router, interfaces).into_iter().take(own).collect();
-    builtin::kernel(&interfaces, router.slow_path.is_some())
+    let queued = router.interfaces.0.iter().filter_map(|(name, _)| name.value.queue_of());
+    builtin::kernel(&interfaces, router.slow_path.is_some(), &queued.collect::<Vec<_>>())
 }
 
 fn described(router: &Router, interfaces: &[InterfacePlan]) -> Vec<builtin::Interface> {

@@ -8,16 +8,18 @@ use europa_api::{Choice, Documents, Programs, Router, Run};
 use europa_cage::kernel::{Rights, Settings};
 use europa_substrate::layout::CAGE_DEVICES;
 
-use crate::interface::{InterfacePlan, To};
+use crate::interface::InterfacePlan;
 
 /// The program of a router, and how it is loaded.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CagePlan {
     /// Where the object is from, for messages.
     pub file: String,
+    /// The field of the document that names it.
+    pub field: &'static str,
     /// The object.
     pub object: Arc<Vec<u8>>,
-    /// What the document says of it.
+    /// Its part of the document.
     pub settings: Settings,
     /// With which rights.
     pub rights: Rights,
@@ -74,12 +76,13 @@ pub(crate) fn cage(router: &Router, documents: &Documents) -> Result<Option<Cage
             settings.tail_calls.push((map.value.clone(), number, program.value.clone()));
         }
     }
-    let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_host_side()).count();
+    let own = router.interfaces.0.iter().filter(|(name, _)| !name.value.is_hidden()).count();
     if own >= CAGE_DEVICES as usize {
         return Err(format!("a kernel router has at most {} interfaces", CAGE_DEVICES - 1));
     }
     Ok(Some(CagePlan {
         file: object.file.clone(),
+        field: xdp.file().map_or("object", |(field, _)| field),
         object: Arc::new(bytes),
         settings,
         rights,
@@ -87,29 +90,19 @@ pub(crate) fn cage(router: &Router, documents: &Documents) -> Result<Option<Cage
     }))
 }
 
-/// Whether an interface may be one of a kernel router's: the field in question, and why not.
-pub(crate) fn check_interface(plan: &InterfacePlan) -> Result<(), (&'static str, String)> {
+/// Whether an interface may be one of a kernel router's: the field in question, and why not. `is_relayed`:
+/// its link does something to what the host at its other end sends.
+pub(crate) fn check_interface(
+    plan: &InterfacePlan,
+    is_relayed: bool,
+) -> Result<(), (&'static str, String)> {
     let isolated = "which a router with `run: isolated` may have";
-    if !matches!(plan.to, To::Port(_)) {
-        return Err((
-            "link",
-            format!(
-                "a kernel router's interfaces are on ports; this link leads to \
-                                     another router, {isolated}"
-            ),
-        ));
-    }
-    if plan.impairment.is_some() {
-        return Err(("link", format!("this link has a rate or delays, {isolated}")));
+    if is_relayed {
+        let why = "this link does something to what its host sends, which would go by the program";
+        return Err(("link", format!("{why}; a router with `run: isolated` may have it")));
     }
     if plan.tunnel.is_some() {
         return Err(("match", format!("it is in a VXLAN, {isolated}")));
-    }
-    if !plan.queues.0.is_empty() {
-        return Err((
-            "queues",
-            format!("frames leave from the kernel and pass no queues, {isolated}"),
-        ));
     }
     Ok(())
 }

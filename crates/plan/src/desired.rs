@@ -1,4 +1,4 @@
-//! What documents want, in the terms of what the machine can do.
+//! The desired state of documents, in the terms of the machine.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use crate::needs::Needs;
 use crate::relays::{RelayPlan, relays};
 use crate::router::RouterPlan;
 use crate::routers::routers;
-use crate::{hosts, slow_paths};
+use crate::{hosts, queued, slow_paths, wires};
 
 /// Network namespaces of an instance, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespaces {
     /// Where hosts' outer ends are.
     pub hosts: String,
-    /// Where slow paths' outer ends are.
+    /// Where slow paths' outer ends and wires are.
     pub slow_paths: String,
 }
 
-/// What is wanted.
+/// The desired state.
 #[derive(Clone, Debug)]
 pub struct Desired {
-    /// What users have written.
+    /// The users' documents.
     pub documents: Documents,
     /// Ports: written, made by hosts, and made by slow paths.
     pub ports: Vec<Port>,
@@ -36,16 +36,17 @@ pub struct Desired {
     pub routers: Vec<Result<Arc<RouterPlan>, Box<Fault>>>,
     /// Ports whose devices are not there, and why.
     pub missing: BTreeMap<PortId, Failure>,
-    /// Ports that hosts make and whose devices go or are made anew.
+    /// Ports of hosts whose devices go or are made again.
     pub(crate) cut: BTreeSet<PortId>,
     by_name: HashMap<RouterId, usize>,
 }
 
-/// Longest packet of a port that nothing is known of.
+/// Longest packet of an unknown port.
 const UNKNOWN_MTU: u32 = 9216;
 
 impl Desired {
-    /// What `documents` want where `actual` is there. `look` asks the machine for a port's device.
+    /// The desired state of `documents`, given the state `actual`. `look` asks the machine for a
+    /// port's device.
     pub fn new(
         namespaces: &Namespaces,
         documents: &Documents,
@@ -72,7 +73,7 @@ impl Desired {
             });
             facts.ports.insert(name, found);
         }
-        let (expanded, hidden) = slow_paths::expand(&namespaces.slow_paths, documents);
+        let (mut expanded, hidden) = slow_paths::expand(&namespaces.slow_paths, documents);
         if !hidden.is_empty() {
             // The hidden ports are as long as the interfaces that they belong to.
             for plan in routers(documents, &facts.ports).into_iter().flatten() {
@@ -83,12 +84,14 @@ impl Desired {
                 }
             }
         }
+        queued::expand(&mut expanded);
         let plans = routers(&expanded, &facts.ports);
         let names = plans.iter().enumerate();
         let by_name = names.filter_map(|(at, plan)| Some((plan.as_ref().ok()?.name.clone(), at)));
         let mut ports = documents.ports.clone();
         ports.extend(made.into_iter().map(|(document, _)| document));
         ports.extend(hidden);
+        ports.extend(wires::ports(&namespaces.slow_paths, documents));
         Self {
             documents: documents.clone(),
             ports,
@@ -126,7 +129,7 @@ impl Desired {
         plan.ports().all(|port| !self.missing.contains_key(port))
     }
 
-    /// What is needed of a port.
+    /// The needs of a port.
     pub fn needs(&self, port: &str) -> Needs {
         Needs::of(&self.documents, port)
     }
@@ -137,7 +140,7 @@ impl Desired {
     }
 }
 
-/// What a plan must know of an open port when it becomes what a document says.
+/// The facts about an open port that changes to a document.
 fn facts_as(
     open: &ActualPort,
     document: &Port,

@@ -1,4 +1,4 @@
-//! What differs between two desired states, object by object and field by field.
+//! The differences between two desired states, object by object and field by field.
 
 use std::collections::HashMap;
 
@@ -6,8 +6,8 @@ use europa_api::rest::{Action, Change, FieldChange};
 use europa_api::{Kept, Key};
 use serde_json::Value;
 
-/// Changes from `old` to `new`: what goes, then what changes, then what is new, each in
-/// its order; and how many stay as they are.
+/// Changes from `old` to `new`: removed objects, then changed ones, then new ones, each in its
+/// order; and how many stay.
 pub fn difference(old: &[Kept], new: &[Kept]) -> (Vec<Change>, u64) {
     let change = |action, kept: &Kept, fields| Change {
         action,
@@ -53,8 +53,15 @@ fn fields(old: &Kept, new: &Kept) -> Vec<FieldChange> {
     let text = |kept: &Kept| kept.configuration.as_ref().map(|c| c.text.clone());
     let (before, after) = (text(old), text(new));
     let told = found.iter().any(|field| field.path.starts_with("fast_path"));
-    if before != after && !told {
-        // The document names a file, and what stands in it is different.
+    if before != after && !told && parse(new).pointer("/fast_path/xdp").is_some() {
+        // People cannot read base64, so the size stands for it.
+        let size = |text: Option<String>| {
+            text.map(|text| Value::from(format!("a program of {} bytes", text.len() / 4 * 3)))
+        };
+        let path = "fast_path.xdp (its program)".into();
+        found.push(FieldChange { path, before: size(before), after: size(after) });
+    } else if before != after && !told {
+        // The document names a file whose text differs.
         found.push(FieldChange {
             path: "fast_path.click_file (its text)".into(),
             before: before.map(Value::String),
@@ -64,7 +71,7 @@ fn fields(old: &Kept, new: &Kept) -> Vec<FieldChange> {
     found
 }
 
-/// What an entry of a list is known by, if by anything.
+/// The key of an entry of a list, if it has one.
 fn name_of(value: &Value) -> Option<String> {
     let names = ["to", "address", "name", "path"];
     names.iter().find_map(|field| value.get(field)?.as_str().map(str::to_owned))

@@ -1,4 +1,4 @@
-//! What the machine says before anything is changed.
+//! The machine's facts before any change.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,7 +6,7 @@ use europa_api::Fault;
 
 use crate::ids::PortId;
 
-/// What is known of a port's device.
+/// The facts about a port's device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortFacts {
     /// Ethernet address of the device.
@@ -17,7 +17,7 @@ pub struct PortFacts {
     pub vlan: Result<(), String>,
 }
 
-/// What is known of all ports that documents name.
+/// The facts about all ports that documents name.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// By port.

@@ -1,4 +1,4 @@
-//! Hosts: the ports that they make, and what of them does not stay when their documents change.
+//! Hosts: the ports that they make, and the parts that do not stay when their documents change.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -59,7 +59,7 @@ pub fn runs_others(old: &Host, new: &Host) -> bool {
     old.run != new.run || old.binds != new.binds || (!new.run.is_empty() && old.env != new.env)
 }
 
-/// The interfaces among `old` that go, or are made anew, for `new`.
+/// The interfaces among `old` that go, or are made again, for `new`.
 pub fn cut(old: &[Host], new: &[Host]) -> BTreeSet<Key> {
     let (was, will) = (direct(old), direct(new));
     let same_line = |key: &Key, host: &Host, interface: &HostInterface| {
@@ -79,7 +79,7 @@ pub fn cut(old: &[Host], new: &[Host]) -> BTreeSet<Key> {
     cut
 }
 
-/// Whether a host of `old` becomes `new` without any of its devices made anew.
+/// Whether a host of `old` becomes `new` without any of its devices made again.
 pub fn stays_whole(old: &Host, new: &Host) -> bool {
     let one = std::slice::from_ref;
     stays(old, new) && cut(one(old), one(new)).is_empty()
@@ -100,8 +100,8 @@ pub fn is_line(port: &str) -> bool {
     port.contains('.')
 }
 
-/// The ports that hosts make in the network namespace of this name, and what is known of their
-/// devices before they are there.
+/// The ports that hosts make in the network namespace of this name, and the facts about their
+/// devices before these exist.
 pub fn ports(outside: &str, documents: &Documents) -> Vec<(Port, PortFacts)> {
     let direct = direct(&documents.hosts);
     let mut ports = Vec::new();
@@ -129,7 +129,7 @@ pub fn ports(outside: &str, documents: &Documents) -> Vec<(Port, PortFacts)> {
     ports
 }
 
-/// The ports among those of `old` whose devices go, or are made anew, for `new`.
+/// The ports among those of `old` whose devices go, or are made again, for `new`.
 pub fn cut_ports(old: &[Host], new: &[Host]) -> BTreeSet<PortId> {
     let port = |key: &Key| {
         let (host, interface) = find(old, key)?;

@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 
+use europa_api::InterfaceName;
 use europa_impair::Settings;
 use europa_substrate::InterfaceSpec;
+use europa_substrate::layout::CAGED;
 use ipnet::IpNet;
 
 use crate::ids::{InterfaceId, LinkId, PortId};
@@ -15,7 +17,7 @@ pub enum To {
     Port(PortId),
     /// The other end of a link.
     Link(InterfaceId),
-    /// A link whose other end is not there: what is sent is dropped.
+    /// A link whose other end is missing: sent packets are dropped.
     Nowhere,
 }
 
@@ -54,11 +56,11 @@ pub struct InterfacePlan {
     pub mtu: u32,
     /// Where it leads.
     pub to: To,
-    /// What the substrate is told.
+    /// The substrate's settings.
     pub spec: InterfaceSpec,
     /// The tunnel that it is an end of.
     pub tunnel: Option<Tunnel>,
-    /// What its link does to what it sends.
+    /// The link's effects on its sent packets.
     pub impairment: Option<Settings>,
     /// Its addresses, written or made.
     pub addresses: Vec<IpNet>,
@@ -69,6 +71,11 @@ pub struct InterfacePlan {
 }
 
 impl InterfacePlan {
+    /// Of a kernel router's hidden interface to a queue, the name of the one that its frames leave by.
+    pub fn queue_of(&self) -> Option<&str> {
+        self.name.strip_suffix(InterfaceName::QUEUE_SIDE)
+    }
+
     /// Whether its router can go on when it becomes `new`: what differs is the switch's and
     /// the tables' business, and nothing of the router's own.
     pub fn stays(&self, new: &Self) -> bool {
@@ -76,9 +83,11 @@ impl InterfacePlan {
         let at_a_host = |one: &Self| one.link.is_some() && !on_a_link(&one.to);
         let mut spec = new.spec.clone();
         if at_a_host(self) && at_a_host(new) {
-            // A relay takes them when the link begins to do something to what the host sends.
+            // A relay takes them when the link gets an effect on the host's packets.
             spec.matches.clone_from(&self.spec.matches);
         }
+        // Frames go to a program once that is there, and to the process again once it forwards.
+        spec.flags = spec.flags & !CAGED | self.spec.flags & CAGED;
         self.name == new.name
             && self.mtu == new.mtu
             && self.spec == spec

@@ -4,24 +4,26 @@
 //! | file         | concern                                                        |
 //! |--------------|----------------------------------------------------------------|
 //! | `ids`        | names of objects, each kind a type of its own                  |
-//! | `facts`      | what the machine says, and why a change is refused             |
-//! | `actual`     | what there is                                                  |
-//! | `desired`    | what documents want                                            |
-//! | `steps`      | what turns the one into the other, in order                    |
-//! | `told`       | the same for people: what a dry run prints                     |
+//! | `facts`      | the machine's facts, and why a change is refused               |
+//! | `actual`     | the actual state                                               |
+//! | `desired`    | the desired state of documents                                 |
+//! | `steps`      | steps from the actual to the desired state, in order           |
+//! | `told`       | the same for users: the output of a dry run                    |
 //! | `routers`    | routers as documents want them                                 |
 //! | `router`     | one router, and how a running one becomes another              |
 //! | `interface`  | one interface                                                  |
-//! | `outside`    | what cannot change in a process that runs                      |
+//! | `outside`    | the parts that cannot change in a running process              |
 //! | `builtin`    | texts of `builtin: ipv4` and `builtin: bridge`                 |
-//! | `links`      | what links do to packets                                       |
-//! | `relays`     | what hosts send over links that do something to packets        |
-//! | `hosts`      | the ports that hosts make, and what of hosts does not stay     |
+//! | `links`      | effects of links on packets                                    |
+//! | `relays`     | hosts' packets over links with effects                         |
+//! | `hosts`      | the ports that hosts make, and their parts that do not stay    |
 //! | `slow_paths` | hidden ports and interfaces of slow paths                      |
 //! | `slow_path_change` | what a change of a slow path does to its programs        |
+//! | `queued`     | what kernel routers send that has to pass the switch           |
+//! | `wires`      | links of kernel routers: hidden ports                          |
 //! | `needs`      | what interfaces need of a port's device                        |
 //! | `cage`       | XDP programs of kernel routers                                 |
-//! | `difference` | what differs between two sets of documents                     |
+//! | `difference` | differences between two sets of documents                      |
 
 mod actual;
 mod builtin;
@@ -35,6 +37,7 @@ mod interface;
 mod links;
 mod needs;
 mod outside;
+mod queued;
 mod relays;
 mod router;
 mod routers;
@@ -44,6 +47,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 mod told;
+pub mod wires;
 
 pub use actual::{Actual, ActualPort, ActualRouter, same_device};
 pub use cage::CagePlan;

@@ -1,10 +1,10 @@
-//! Links: what their documents say, as the switch wants it.
+//! Links: their documents, in the switch's form.
 
 use europa_api::{Distribution, Documents, Line, Loss, QueueLength};
 use europa_impair::{Limit, Settings};
 
-/// What a link does to what the end of this name sends: `slice/router`, or a host's name.
-/// `None` if it does nothing.
+/// A link's effects on packets from the end of this name: `slice/router`, or a host's name. `None`
+/// if it does nothing.
 pub(crate) fn impairment(documents: &Documents, link: &str, end: &str) -> Option<Settings> {
     let document = documents.links.iter().find(|document| &**document.name == link)?;
     let line = document.line_from(end);

@@ -1,15 +1,15 @@
-//! What the interfaces on a port need of its device.
+//! The needs of a port's interfaces from its device.
 
 use europa_api::{Documents, Selector};
 
 use crate::hosts;
 
-/// What the interfaces on a port need of it.
+/// The needs of the interfaces on a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
-    /// VLAN tags are to be seen in frames.
+    /// The frames must contain their VLAN tags.
     pub vlan: bool,
-    /// Frames for any Ethernet address are to be taken.
+    /// The device must accept frames to any Ethernet address.
     pub promiscuous: bool,
 }
 
@@ -23,7 +23,7 @@ impl Needs {
             .collect();
         Needs {
             vlan: on.iter().any(|interface| interface.vlan().is_some()),
-            // Addresses of its own, or everybody's.
+            // Addresses of its own, or broadcast ones.
             promiscuous: hosts::is_line(port)
                 || on
                     .iter()

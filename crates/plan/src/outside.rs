@@ -1,4 +1,5 @@
-//! What of a router cannot change in a process that runs, as a record keeps it for the next node.
+//! The parts of a router that cannot change in a running process, as a record keeps them for the
+//! next node.
 
 use europa_substrate::{Match, MatchKind};
 use serde_json::{Value, json};
@@ -7,8 +8,8 @@ use crate::interface::{InterfacePlan, To};
 use crate::router::{Place, RouterPlan};
 
 impl RouterPlan {
-    /// What of it cannot change in a process that runs. Equal values mean that a process of one
-    /// plan can be adopted as one of the other; what links do to packets is the switch's affair.
+    /// The parts that cannot change in a running process. Equal values mean that a process of one
+    /// plan can be adopted as one of the other; the switch handles the effects of links.
     pub fn outside(&self) -> Value {
         let place = match &self.place {
             Place::Isolated => json!("isolated"),

@@ -1,8 +1,8 @@
-//! Relays: what hosts send over links that do something to packets.
+//! Relays: hosts' packets over links with a rate, delay or losses.
 //!
-//! The switch delays and loses what routers send over links. What a host sends goes straight from
-//! its port into the router's pool. Where the link is to do something to it, it goes into a pool
-//! of the switch's own instead: the relay.
+//! The switch delays and loses routers' packets over links. A host's packets go straight from its
+//! port into the router's pool. Where the link is to do something to it, it goes into a pool of the
+//! switch's own instead: the relay.
 
 use std::collections::HashSet;
 
@@ -26,7 +26,7 @@ pub struct RelayPlan {
     pub link: LinkId,
     /// Longest packet, in bytes.
     pub mtu: u32,
-    /// What the link does to packets.
+    /// The link's effects on packets.
     pub impairment: Settings,
 }
 
@@ -58,7 +58,7 @@ impl RelayPlan {
 
 /// The hosts' ends of links that need one.
 pub fn relays(documents: &Documents) -> Vec<RelayPlan> {
-    // Without a router at its other end, nothing takes what comes over a link.
+    // Without a router at its other end, a link has no receiver.
     let interfaces = documents.routers.iter().flat_map(|router| &router.interfaces.0);
     let links: HashSet<&str> =
         interfaces.filter_map(|(_, interface)| Some(&***interface.value.link.as_ref()?)).collect();

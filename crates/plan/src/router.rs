@@ -11,17 +11,18 @@ use europa_router::orders;
 use crate::cage::CagePlan;
 use crate::ids::{PortId, RouterId};
 use crate::interface::InterfacePlan;
+use crate::slow_paths::is_hidden;
 
 /// Where a router's fast path runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
     /// A process that runs a Click configuration.
     Isolated,
-    /// A process of its owner's own: the command.
+    /// A process of the user's own: the command.
     Program(Vec<String>),
-    /// The switch; what the router may take of it.
+    /// The switch; the router's limits there.
     Inline(orders::Inline),
-    /// The kernel, and a process for what the program there does not do.
+    /// The kernel, and a process for the packets that the program passes.
     Kernel,
 }
 
@@ -46,7 +47,7 @@ pub struct RouterPlan {
     pub configuration: String,
     /// Where that stands.
     pub file: String,
-    /// What `builtin: ipv4` was made from.
+    /// The settings of `builtin: ipv4`.
     pub description: Option<Description>,
     /// The first IPv4 address of each interface.
     pub addresses: Vec<Option<Ipv4Addr>>,
@@ -57,9 +58,9 @@ pub struct RouterPlan {
 /// How a running router becomes another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouterChange {
-    /// It is what it is to be.
+    /// It is as desired.
     Nothing,
-    /// Its process goes on: the switch is told of its interfaces, and handlers are written.
+    /// Its process goes on: the switch gets its interfaces, and handlers are written.
     InPlace(Vec<Update>),
     /// Its process takes another configuration over, with the state of the old one.
     Swap,
@@ -108,7 +109,7 @@ impl RouterPlan {
             .collect()
     }
 
-    /// What the router's process is told.
+    /// The settings for the router's process.
     pub fn start(&self, worker: u32) -> orders::Start {
         orders::Start {
             slots: self.geometry.slots,
@@ -136,7 +137,7 @@ impl RouterPlan {
         }
     }
 
-    /// What a process of this plan lacks to go on as one of `new`: the fields that differ.
+    /// The fields in which a process of this plan differs from one of `new`.
     pub fn differences(&self, new: &Self) -> Vec<String> {
         let mut all = Vec::new();
         let mut note = |differs: bool, what: &str| {
@@ -144,7 +145,7 @@ impl RouterPlan {
                 all.push(what.to_owned());
             }
         };
-        note(self.place != new.place, "where it runs");
+        note(!self.has_process_of(new), "where it runs");
         note(self.busy != new.busy, "how it polls");
         note(self.cpus != new.cpus, "its CPUs");
         note(self.grants != new.grants, "its grants");
@@ -180,7 +181,16 @@ impl RouterPlan {
             && self.busy == new.busy
             && self.cpus == new.cpus
             && self.grants == new.grants
-            && self.place == new.place
+            && self.has_process_of(new)
+    }
+
+    /// Whether a process of this plan can be that of `new`, with another configuration. Of a kernel router
+    /// it is one of a Click configuration. With a slow path it would have to follow Linux from the
+    /// beginning.
+    fn has_process_of(&self, new: &Self) -> bool {
+        let clicks = |plan: &Self| matches!(plan.place, Place::Isolated | Place::Kernel);
+        let follows = |plan: &Self| plan.ports().any(|port| is_hidden(port));
+        self.place == new.place || clicks(self) && clicks(new) && !follows(self) && !follows(new)
     }
 
     /// How a router of this plan becomes `new`. `astray`: which configuration it runs is not

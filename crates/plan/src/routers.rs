@@ -1,6 +1,6 @@
 //! Routers as documents want them: where they run, their interfaces, pools and configurations.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use europa_api::{
     Attachment, Choice, Documents, Fault, Inline, Key, Poll, Run, Selector, SlotBytes,
@@ -8,7 +8,7 @@ use europa_api::{
 use europa_pool::layout::{LARGE_SLOT_BYTES, SMALL_SLOT_BYTES};
 use europa_pool::{Geometry, Layout};
 use europa_router::orders;
-use europa_substrate::layout::{ANY_SOURCE, CAGED, SHARES_MAC, TAGS};
+use europa_substrate::layout::{ANY_SOURCE, CAGED, SHARES_MAC, TAGS, WIRE};
 use europa_substrate::{InterfaceSpec, Match, MatchKind};
 
 use crate::facts::PortFacts;
@@ -16,7 +16,7 @@ use crate::ids::{InterfaceId, LinkId, PortId, RouterId};
 use crate::interface::{InterfacePlan, To, Tunnel};
 use crate::relays::{RelayPlan, relays};
 use crate::router::{Place, RouterPlan};
-use crate::{builtin, cage, links};
+use crate::{builtin, cage, links, wires};
 
 /// An Ethernet header and a VLAN tag.
 const HEADER_BYTES: u32 = 14;
@@ -32,21 +32,29 @@ enum LinkEnd {
     Host(PortId),
 }
 
-/// What the routers of a set of documents have in common.
+/// The common facts of the routers of a set of documents.
 struct Context<'a> {
     documents: &'a Documents,
     ports: &'a HashMap<PortId, PortFacts>,
     /// Ends of links, by the link's name.
     ends: HashMap<String, Vec<LinkEnd>>,
+    /// Links that are wires, by name.
+    wires: HashSet<&'a str>,
     relays: Vec<RelayPlan>,
 }
 
-/// Plans all routers, each by itself: what cannot be carried out, and why.
+/// Plans all routers, each by itself; returns the impossible ones, and why.
 pub fn routers(
     documents: &Documents,
     ports: &HashMap<PortId, PortFacts>,
 ) -> Vec<Result<RouterPlan, Box<Fault>>> {
-    let context = Context { documents, ports, ends: ends(documents), relays: relays(documents) };
+    let context = Context {
+        documents,
+        ports,
+        ends: ends(documents),
+        wires: wires::wires(documents),
+        relays: relays(documents),
+    };
     documents.routers.iter().map(|document| context.router(document)).collect()
 }
 
@@ -88,9 +96,12 @@ impl Context<'_> {
             let to = match interface.attachment() {
                 Some(Attachment::Port(port)) => To::Port(PortId::new(&*port.value)),
                 Some(Attachment::Link(link)) => self.other_end(&link.value, &name, key),
+                None if router.interfaces.0[index].0.queue_of().is_some() => To::Nowhere,
                 None => return Err(refused("", "it is attached to nothing".into())),
             };
+            let wire = wires::facts(interface.mtu.as_ref().map_or(LINK_MTU, |mtu| mtu.value));
             let facts = match &to {
+                To::Port(port) if wires::is_wire(port) => Some(&wire),
                 To::Port(port) => {
                     let none = || refused("", format!("there is no port {port}"));
                     Some(self.ports.get(port).ok_or_else(none)?)
@@ -103,12 +114,17 @@ impl Context<'_> {
                 planned.impairment = links::impairment(self.documents, link, &name);
                 planned.link = Some(LinkId::new(&***link));
             }
-            if self.relays.iter().any(|relay| planned.to.is_port(&relay.port)) {
-                // What comes in there goes to the relay, and from there over the link.
+            let is_relayed = self.relays.iter().any(|relay| planned.to.is_port(&relay.port));
+            if is_relayed {
+                // Frames that arrive there go to the relay, and from there over the link.
                 planned.spec.matches.clear();
             }
-            if router.run == Run::Kernel && !router.interfaces.0[index].0.is_host_side() {
-                cage::check_interface(&planned).map_err(|(field, what)| refused(field, what))?;
+            if planned.to.port().is_some_and(|port| wires::is_wire(port)) {
+                planned.spec.flags |= WIRE;
+            }
+            if router.run == Run::Kernel && !router.interfaces.0[index].0.is_hidden() {
+                cage::check_interface(&planned, is_relayed)
+                    .map_err(|(field, what)| refused(field, what))?;
                 // Nothing goes by the program before it is there.
                 planned.spec.flags |= CAGED;
             }
@@ -145,6 +161,9 @@ impl Context<'_> {
 
     /// Where an interface on a link leads.
     fn other_end(&self, link: &str, router: &RouterId, interface: &str) -> To {
+        if self.wires.contains(link) {
+            return To::Port(PortId::new(wires::port_name(link, router, interface)));
+        }
         let ends = self.ends.get(link).map_or(&[][..], Vec::as_slice);
         let own = LinkEnd::Router(InterfaceId::new(router.clone(), interface));
         match ends.iter().find(|end| **end != own) {
@@ -292,7 +311,7 @@ fn configuration(
             Ok((builtin::ipv4(router, interfaces, routes, neighbours)?, "builtin: ipv4".into()))
         }
         Some(Choice::Bridge) => {
-            // It sends on what others sent: with an address of its own it would lose all.
+            // It forwards packets of other stations: with an address of its own it would lose all.
             let own = |i: &&InterfacePlan| {
                 matches!(i.to, To::Port(_)) && i.spec.flags & ANY_SOURCE == 0 && i.tunnel.is_none()
             };

@@ -1,9 +1,9 @@
-//! What a change of a slow path's document means for its programs.
+//! The effects of a changed slow path on its programs.
 //!
-//! | what differs                      | effect                                               |
+//! | difference                        | effect                                               |
 //! |-----------------------------------|------------------------------------------------------|
 //! | `command`, `capabilities`         | that program is started again, and those that need it |
-//! | `restart`, `needs`, `reload`, `reload_on` | none on what runs                            |
+//! | `restart`, `needs`, `reload`, `reload_on` | none on running programs                     |
 //! | a file                            | programs that use it are reloaded                    |
 //! | a file begins or ceases to hide a file of the host | programs that use it are started again: their view of the file system was made at their start |
 //!
@@ -40,7 +40,7 @@ pub struct Tools {
     pub birdc: bool,
 }
 
-/// What happens to a program.
+/// The action on a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It is new.
@@ -156,7 +156,7 @@ fn names(text: &str, path: &str) -> bool {
         let before = text.get(..at).and_then(|text| text.chars().next_back());
         let after = text.get(at + path.len()..).and_then(|text| text.chars().next());
         let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
-        // A dot may end a sentence in a comment, or begin what another file ends with.
+        // A dot may end a sentence in a comment, or begin a file's ending.
         !before.is_some_and(|c| part(c) || c == '/') && !after.is_some_and(|c| part(c) || c == '.')
     })
 }
@@ -212,7 +212,7 @@ fn uses(slow_path: &SlowPath, daemon: &Daemon) -> BTreeSet<String> {
     }
 }
 
-/// Paths of files that differ, and whether what they hide does.
+/// Paths of files that differ, and whether they hide different files.
 fn changed(old: &SlowPath, new: &SlowPath) -> BTreeMap<String, bool> {
     let find = |all: &'_ SlowPath, path: &str| {
         all.files.iter().find(|file| *file.path.value == *path).map(|file| file.value.clone())
@@ -231,7 +231,7 @@ fn changed(old: &SlowPath, new: &SlowPath) -> BTreeMap<String, bool> {
         .collect()
 }
 
-/// What happens to the programs of a slow path that becomes another, by program.
+/// The actions on the programs of a slow path that becomes another, by program.
 pub fn actions(old: &SlowPath, new: &SlowPath, tools: Tools) -> BTreeMap<String, Action> {
     let mut actions = BTreeMap::new();
     let find = |all: &'_ [At<Daemon>], name: &str| {
@@ -241,7 +241,7 @@ pub fn actions(old: &SlowPath, new: &SlowPath, tools: Tools) -> BTreeMap<String,
         actions.insert(daemon.name.to_string(), Action::Stop);
     }
     let changed = changed(old, new);
-    // What it used before counts too: it may not be named any more.
+    // Its former files count too: they may not be named any more.
     let uses = |daemon: &At<Daemon>| {
         let before = old.run.iter().find(|other| other.name == daemon.name);
         let mut paths = uses(new, daemon);
@@ -300,8 +300,7 @@ fn with_dependents(
     }
 }
 
-/// What happens to the programs of a router that becomes another; nothing unless both have a
-/// slow path.
+/// The actions on the programs of a router that becomes another; none unless both have a slow path.
 pub fn of_routers(old: &Router, new: &Router, tools: Tools) -> BTreeMap<String, Action> {
     match (&old.slow_path, &new.slow_path) {
         (Some(old), Some(new)) => actions(old, new, tools),
@@ -309,8 +308,8 @@ pub fn of_routers(old: &Router, new: &Router, tools: Tools) -> BTreeMap<String, 
     }
 }
 
-/// Adds what happens to programs later to what was to happen and did not yet. A program that is
-/// to be started again is not only reloaded.
+/// Adds later actions on programs to the pending ones. A program that restarts is not reloaded as
+/// well.
 pub fn add(all: &mut BTreeMap<String, Action>, later: BTreeMap<String, Action>) {
     for (name, action) in later {
         let earlier = all.get(&name);
@@ -322,7 +321,7 @@ pub fn add(all: &mut BTreeMap<String, Action>, later: BTreeMap<String, Action>) 
     }
 }
 
-/// What happens to programs in words, one for each kind of action.
+/// The actions on programs in words, one for each kind.
 pub(crate) fn told(actions: &BTreeMap<String, Action>) -> Vec<(&'static str, String)> {
     let of = |what: &'static str, is: &dyn Fn(&Action) -> bool| {
         let names: Vec<&str> =

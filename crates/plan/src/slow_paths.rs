@@ -7,7 +7,7 @@
 
 use europa_api::{At, Documents, Mac, Match, Name, Port, Receive, Router};
 
-/// What hidden ports' names end with.
+/// The ending of hidden ports' names.
 const HIDDEN: &str = "@host";
 
 /// The name of the hidden port of an interface.
@@ -71,6 +71,7 @@ fn host_interface(port: Name) -> europa_api::Interface {
         mtu: None,
         bind: Vec::new(),
         queues: europa_api::Queues::default(),
+        signalling: None,
     }
 }
 

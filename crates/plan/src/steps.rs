@@ -1,4 +1,4 @@
-//! Steps from what there is to what is wanted, in order.
+//! Steps from the actual to the desired state, in order.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::ids::{PortId, RouterId, SliceId};
 use crate::needs::Needs;
 use crate::relays::RelayPlan;
 use crate::router::{RouterChange, RouterPlan};
-use crate::{hosts, slow_paths};
+use crate::{hosts, slow_paths, wires};
 
 /// One step. It names all that it changes, so that its inverse is known.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// A router ends.
     RemoveRouter(Arc<RouterPlan>),
-    /// What a host sends by this port goes straight to the router again.
+    /// A host's packets by this port go straight to the router again.
     RemoveRelay(RelayPlan),
     /// A device is Linux's again.
     ClosePort(Port),
@@ -45,56 +45,56 @@ pub enum Step {
     },
     /// A device becomes a port.
     OpenPort(Port),
-    /// What is said of a port changes, its device apart.
+    /// The settings of a port change, except its device.
     ChangePort {
         /// Its document before.
         from: Port,
         /// Its document.
         to: Port,
     },
-    /// A port's device becomes able to do what interfaces need.
+    /// A port's device gets the abilities that interfaces need.
     AdaptPort {
         /// The port.
         port: PortId,
-        /// What it can do.
+        /// Its abilities.
         from: Needs,
-        /// What is needed.
+        /// The needed abilities.
         to: Needs,
     },
     /// A switch starts.
     StartSwitch,
-    /// Other rules hold for what routers send.
+    /// Other rules hold for routers' packets.
     ChangeFilters {
         /// Documents in force.
         from: Vec<Filters>,
         /// Documents that are wanted.
         to: Vec<Filters>,
     },
-    /// What a line does to what a host sends changes.
+    /// The line's effects on a host's packets change.
     ImpairRelay {
         /// The relay as it is.
         from: RelayPlan,
-        /// The relay as it is to be.
+        /// The desired relay.
         to: RelayPlan,
     },
     /// A router begins.
     AddRouter(Arc<RouterPlan>),
     /// A router goes on as another.
     UpdateRouter {
-        /// What it is.
+        /// Its present plan.
         from: Arc<RouterPlan>,
-        /// What it is to be.
+        /// The desired plan.
         to: Arc<RouterPlan>,
         /// How.
         change: RouterChange,
     },
-    /// What a host sends by this port passes its link's queue.
+    /// A host's packets by this port pass its link's queue.
     MakeRelay(RelayPlan),
     /// Programs of slow paths start, and link states are followed.
     StartSlowPaths,
 }
 
-/// What steps make, and other steps need.
+/// Objects that steps make, and other steps need.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// A router.
@@ -113,7 +113,7 @@ impl Step {
         matches!(self, Step::AddRouter(_))
     }
 
-    /// What is in doubt when it fails.
+    /// The objects in doubt when it fails.
     pub fn makes(&self) -> Vec<Subject> {
         match self {
             Step::RemoveRouter(plan) | Step::AddRouter(plan) => {
@@ -136,7 +136,7 @@ impl Step {
         }
     }
 
-    /// What must not be in doubt before it is taken.
+    /// The objects that must not be in doubt before it is taken.
     pub fn needs(&self) -> Vec<Subject> {
         let ports = |plan: &RouterPlan| plan.ports().cloned().map(Subject::Port).collect();
         match self {
@@ -149,6 +149,7 @@ impl Step {
                 let name = &*port.name.value;
                 let made_by = match port.namespace {
                     Some(_) if slow_paths::is_hidden(name) => Some(Subject::SlowPaths),
+                    Some(_) if wires::is_wire(name) => None,
                     Some(_) => Some(Subject::Hosts),
                     None => None,
                 };
@@ -195,13 +196,13 @@ impl Step {
                 let change = to.change(false, &from);
                 Step::UpdateRouter { from: to, to: from, change }
             }
-            // A switch without work harms nobody, and programs end with their slow paths.
+            // An idle switch costs nothing, and programs end with their slow paths.
             Step::StartSwitch | Step::StartSlowPaths => return None,
         })
     }
 }
 
-/// Everything that is to be done, in order.
+/// All steps, in order.
 pub fn diff(desired: &Desired, actual: &Actual) -> Vec<Step> {
     let differ = Differ::new(desired, actual);
     let routers = differ.routers();
@@ -237,13 +238,13 @@ pub fn diff(desired: &Desired, actual: &Actual) -> Vec<Step> {
     first
 }
 
-/// What becomes of routers.
+/// Steps of routers.
 struct Routers {
     gone: Vec<Arc<RouterPlan>>,
     come: Vec<Step>,
 }
 
-/// What becomes of relays.
+/// Steps of relays.
 struct Relays {
     gone: Vec<RelayPlan>,
     changed: Vec<Step>,
@@ -301,8 +302,7 @@ impl<'a> Differ<'a> {
         wanted.zip(made).is_some_and(|(wanted, made)| slow_paths::same(made, wanted))
     }
 
-    /// Whether devices of a router's slow path are made anew. Its process must be told of the new
-    /// ones.
+    /// Whether devices of a router's slow path are made again. Its process needs the new ones.
     fn loses_slow_path(&self, plan: &RouterPlan) -> bool {
         plan.ports()
             .filter(|port| slow_paths::is_hidden(port))
@@ -339,7 +339,7 @@ impl<'a> Differ<'a> {
     }
 
     fn relays(&self, routers: &Routers) -> Relays {
-        // The router that has what comes over the link.
+        // The router that receives from the link.
         let behind = |port: &PortId| {
             let on_it = |plan: &&Arc<RouterPlan>| plan.ports().any(|other| other == port);
             let there = self.actual.routers.iter().map(|router| &router.plan).find(on_it);

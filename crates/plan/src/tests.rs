@@ -1,4 +1,4 @@
-//! What steps follow from two sets of documents, as tables.
+//! The steps that follow from two sets of documents, as tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn desired(documents: &Documents, actual: &Actual) -> Desired {
     desired
 }
 
-/// What there is when everything of `documents` is there.
+/// The actual state when all of `documents` is carried out.
 fn actual(documents: &Documents) -> Actual {
     let wanted = desired(documents, &Actual::default());
     let ports = wanted.ports.iter().map(|document| ActualPort {
@@ -77,7 +77,7 @@ fn told(from: &str, to: &str) -> BTreeMap<String, Option<String>> {
     let kept = |documents: &Documents| -> Vec<Kept> {
         documents.iter().filter_map(|document| Kept::of(&document).ok()).collect()
     };
-    // What is kept is what users have written.
+    // The store keeps the users' documents.
     let (old_kept, new_kept) = (kept(&written(from)), kept(&written(to)));
     let (mut all, _): (Vec<Change>, u64) = difference(&old_kept, &new_kept);
     let there = actual(&old);
@@ -144,7 +144,7 @@ fn a_configuration_is_swapped() {
 }
 
 /// A slice that begins to give its links addresses: no router's document changes, and routers
-/// begin anew. A dry run tells of them.
+/// restart. A dry run lists them.
 #[test]
 fn n01_a_dry_run_tells_of_objects_whose_documents_stay() {
     let to = LAB.replace("name: s\n---", "name: s\nlinks: {ipv4: 10.255.0.0/16}\n---");
@@ -175,7 +175,7 @@ fn each_step_has_an_inverse() {
             assert_eq!(back.inverse().as_ref(), Some(step), "{back:?}");
         }
     }
-    // The way back is the inverses, last first.
+    // A change is taken back by the inverses, last first.
     let after = actual(&documents(other));
     let back = diff(&desired(&documents(LAB), &after), &after);
     let mut inverses: Vec<_> = forth.iter().rev().filter_map(|step| step.inverse()).collect();
@@ -192,7 +192,7 @@ fn each_step_has_an_inverse() {
     assert_eq!(kinds(&back), kinds(&inverses));
 }
 
-/// Files and programs of a slow path change in place, and a dry run says what happens to them.
+/// Files and programs of a slow path change in place, and a dry run lists the actions on them.
 #[test]
 fn a_dry_run_tells_what_programs_do() {
     let lab = "kind: slice\nname: s\n---\nkind: router\nname: r\nslice: s\n\

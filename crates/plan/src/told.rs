@@ -1,4 +1,4 @@
-//! Steps for people: what a dry run prints, and how each object's change is carried out.
+//! Steps for users: the output of a dry run, and how each object's change is carried out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::slow_path_change;
 use crate::slow_paths;
 use crate::steps::Step;
 
-/// What becomes of a router.
+/// The change of a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
     InPlace,
@@ -31,10 +31,10 @@ impl Fate {
     }
 }
 
-/// What steps do to routers that are there before and after.
+/// The effects of steps on routers that are there before and after.
 struct Fates {
     routers: BTreeMap<RouterId, Fate>,
-    /// What happens to programs of slow paths that stay.
+    /// The actions on programs of slow paths that stay.
     programs: BTreeMap<RouterId, String>,
     hosts: BTreeMap<String, &'static str>,
 }
@@ -48,7 +48,7 @@ pub fn changes(steps: &[Step], actual: &Actual, changes: &mut Vec<Change>) {
     }
     let own: BTreeSet<_> =
         changes.iter().map(|change| (change.kind.clone(), change.name.clone())).collect();
-    // Nobody notices what happens to a router in place: the steps tell of it.
+    // A change of a router in place needs no line of its own: the steps have it.
     let disturbed = fates.routers.iter().filter(|(_, fate)| **fate != Fate::InPlace);
     let routers = disturbed.map(|(name, fate)| ("router", name.to_string(), fate.told()));
     let others = routers.chain(fates.hosts.iter().map(|(name, how)| ("host", name.clone(), *how)));
@@ -158,7 +158,7 @@ fn changed<'a>(
     pairs(from, to).filter(|(old, new)| !slow_paths::same_whole(old, new))
 }
 
-/// What happens to the programs of a slow path that stays, in words.
+/// The actions on the programs of a slow path that stays, in words.
 fn programs(old: &Router, new: &Router, actual: &Actual) -> Vec<(&'static str, String)> {
     if !slow_paths::same(old, new) {
         return Vec::new();
@@ -242,7 +242,7 @@ fn told(
     }
 }
 
-/// What happens to programs: of slow paths that change in place, and of those that are new.
+/// The actions on programs: of slow paths that change in place, and of new ones.
 fn start_slow_paths(steps: &[Step], actual: &Actual) -> String {
     let mut parts = Vec::new();
     let mut is_new = !actual.idle.is_empty();

@@ -1,21 +1,21 @@
 //! Whose memory is whose, where several routers share a process.
 //!
-//! An allocator that counts: what a thread takes from the heap less what it gives back, since
-//! [`enter`]. A process that wants to know has [`Counting`] as its global allocator; in any
+//! An allocator that counts: the bytes that a thread takes from the heap less those it gives back,
+//! since [`enter`]. A process that wants to know has [`Counting`] as its global allocator; in any
 //! other all accounts stay empty.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// A piece of so many bytes is a table that reserves addresses, and takes what is written to:
-/// 48 MiB stand behind a look-up of routes, of which a router with a few of them touches some
-/// pages. It is counted apart; who fills it says what it takes, by [`charge`].
+/// A piece of so many bytes is a table that reserves addresses and takes pages when they are
+/// written: 48 MiB stand behind a look-up of routes, and a router with a few routes touches some
+/// pages. It is counted apart; its writer reports its use by [`charge`].
 pub const TABLE_BYTES: usize = 8 << 20;
 
 /// Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// In pieces that are no tables, and what of tables has been filled. Less than none if somebody else's were given back.
+    /// In pieces that are no tables, and in the filled parts of tables. Less than none if memory of others was given back.
     pub bytes: i64,
     /// In tables, filled or not.
     pub table_bytes: i64,
@@ -25,20 +25,20 @@ thread_local! {
     static NOW: Cell<Account> = const { Cell::new(Account { bytes: 0, table_bytes: 0 }) };
 }
 
-/// From now on what this thread takes and gives back is for `account`. Returns whose it was.
+/// From now on this thread's allocations are for `account`. Returns whose it was.
 pub fn enter(account: Account) -> Account {
     NOW.replace(account)
 }
 
-/// What the account of this thread is now.
+/// The bytes charged to this thread.
 pub fn current() -> Account {
     NOW.get()
 }
 
-/// Puts bytes on this thread's account that no allocation says, or takes them from it: what of a
-/// table has memory behind it.
+/// Charges bytes to this thread that no allocation reports, or credits them: the parts of a table
+/// with memory behind them.
 pub fn charge(bytes: i64) {
-    // Gone while a thread ends: nobody counts then.
+    // Gone while a thread ends: it counts for no router then.
     let _ = NOW.try_with(|now| {
         let mut account = now.get();
         account.bytes = account.bytes.wrapping_add(bytes);
@@ -47,11 +47,11 @@ pub fn charge(bytes: i64) {
 }
 
 fn count(bytes: usize, sign: i64) {
-    // Gone while a thread ends: nobody counts then.
+    // Gone while a thread ends: it counts for no router then.
     let _ = NOW.try_with(|now| {
         let mut account = now.get();
         let of = if bytes >= TABLE_BYTES { &mut account.table_bytes } else { &mut account.bytes };
-        // No piece is as long as what a signed number holds.
+        // No piece is as long as the largest signed number.
         *of = of.wrapping_add(sign.wrapping_mul(bytes as i64));
         now.set(account);
     });
@@ -61,8 +61,8 @@ fn count(bytes: usize, sign: i64) {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counting;
 
-// SAFETY: every call is the system allocator's with the same arguments; what is counted beside
-// it touches no memory that was allocated.
+// SAFETY: every call is the system allocator's with the same arguments; the counting touches no
+// memory that was allocated.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 1);

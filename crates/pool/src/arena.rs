@@ -1,16 +1,14 @@
 //! Equal packet buffers with a stack of free ones, used by one thread.
 //!
-//! An [`Arena`] keeps what it knows about each buffer (where the packet starts,
-//! its annotations, whose it is) in private memory, never in the buffer itself:
-//! buffers may lie in a packet pool that others can write, and nothing that is
-//! followed as a pointer or used as a length may stand there.
+//! An [`Arena`] keeps its data about each buffer (where the packet starts, its annotations, its
+//! owner) in private memory, never in the buffer itself. Buffers may lie in a packet pool that
+//! others can write, so no pointer or length that is used may stand there.
 //!
 //! # Why packets may outlive the arena
-//! A [`Packet`] points into its arena's private memory. That memory is freed by
-//! whoever leaves last: the last [`Arena`] handle if no packet is out, or the
-//! last packet. No count is kept for that on the packet path: packets out are
-//! the buffers that are neither free nor away, and the sum is looked at only
-//! when no handle is left. Everything is `!Send`, so no atomics are needed.
+//! A [`Packet`] points into its arena's private memory. The last user frees that memory: the last
+//! [`Arena`] handle if no packet is out, or the last packet. No count is kept for that on the
+//! packet path: packets out are the buffers that are neither free nor away, and the sum is looked
+//! at only when no handle is left. Everything is `!Send`, so no atomics are needed.
 //!
 //! # Ownership of a buffer
 //! Each buffer is *free* (on the stack), *live* (one [`Packet`] exists) or *away*
@@ -27,6 +25,7 @@ use crate::batch::Batch;
 use crate::hints::prefetch_at;
 use crate::layout::{RX_OFFSET_BYTES, SLOT_METADATA_BYTES};
 use crate::packet::{Cold, Hot, Packet, State};
+use crate::tally::Tally;
 
 /// Smallest buffer an arena accepts, in bytes.
 pub const MIN_BUFFER_BYTES: usize = 512;
@@ -36,9 +35,10 @@ pub const MAX_BUFFER_BYTES: usize = 32768;
 /// Size and alignment of a huge page.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
 
-/// What all handles and packets of one arena share.
+/// The shared part of all handles and packets of one arena.
 pub(crate) struct Shared {
-    /// One per buffer: what the forwarding path touches. Of a fresh one only the state is valid.
+    /// One per buffer: the fields that the forwarding path touches. Of a fresh one only the state
+    /// is valid.
     hot: NonNull<Hot>,
     /// One per buffer: the rest.
     pub(crate) cold: NonNull<Cold>,
@@ -49,6 +49,12 @@ pub(crate) struct Shared {
     away: Cell<u32>,
     /// Number of `Arena` values.
     handles: Cell<u32>,
+    /// Packets that were made, with copies; see [`Tally`].
+    made: Cell<u64>,
+    /// Of these, copies.
+    pub(crate) copied: Cell<u64>,
+    /// Packets that were dropped.
+    freed: Cell<u64>,
     /// Number of buffers.
     count: u32,
     /// Number that others know the first buffer by.
@@ -63,7 +69,7 @@ pub(crate) struct Shared {
     book: (NonNull<u8>, Layout),
     /// The allocation that the buffers lie in, if this arena made it.
     own: Option<(NonNull<u8>, Layout)>,
-    /// What keeps a foreign mapping alive.
+    /// The handle that keeps a foreign mapping alive.
     keep: RefCell<Vec<Box<dyn Any>>>,
 }
 
@@ -90,14 +96,15 @@ impl Shared {
             let s = shared.as_ref();
             (*hot.as_ptr()).state = State::Free;
             s.push_free((*hot.as_ptr()).index);
+            s.freed.set(s.freed.get() + 1);
             if s.handles.get() == 0 {
                 Shared::destroy_if_unused(shared);
             }
         }
     }
 
-    /// Gives back all packets of a batch; what [`Shared::give_back`] does, with the stack's
-    /// length in a register for each run of packets of one arena.
+    /// Gives back all packets of a batch, as [`Shared::give_back`] does, with the stack's length in
+    /// a register for each run of packets of one arena.
     ///
     /// # Safety
     /// The packets are live, and not used, nor dropped, afterwards.
@@ -122,6 +129,7 @@ impl Shared {
                     count += 1;
                 }
                 s.free_len.set((start + count) as u32);
+                s.freed.set(s.freed.get() + count as u64);
                 rest = rest.get_unchecked(count..);
                 if s.handles.get() == 0 {
                     Shared::destroy_if_unused(shared);
@@ -152,7 +160,8 @@ impl Shared {
     #[inline(always)]
     pub(crate) fn alloc(&self) -> Option<Packet> {
         let index = self.pop_free()?;
-        // SAFETY: an index from the stack is in range and nobody else's.
+        self.made.set(self.made.get() + 1);
+        // SAFETY: an index from the stack is in range, and no other handle owns it.
         Some(unsafe { self.make_live(index, RX_OFFSET_BYTES as u16, 0) })
     }
 
@@ -176,8 +185,8 @@ impl Shared {
     #[cold]
     #[inline(never)]
     unsafe fn destroy_if_unused(shared: NonNull<Shared>) {
-        // SAFETY: `shared` came from Box::into_raw; with no handle and no packet nobody
-        // can reach it, and the arrays were allocated with these layouts.
+        // SAFETY: `shared` came from Box::into_raw; with no handle and no packet nothing can reach
+        // it, and the arrays were allocated with these layouts.
         unsafe {
             let s = shared.as_ref();
             if s.handles.get() != 0 || s.free_len.get() + s.away.get() != s.count {
@@ -243,15 +252,15 @@ impl Arena {
         arena
     }
 
-    /// An arena of `slots` slots, from number `first_slot` on, of a packet pool mapped at
-    /// `base`, where slot n starts at n × `slot_bytes`. All of them start away: what is noted about
-    /// a slot takes no memory until it comes.
+    /// An arena of `slots` slots, from number `first_slot` on, of a packet pool mapped at `base`,
+    /// where slot n starts at n × `slot_bytes`. All of them start away: the notes about a slot take
+    /// no memory until it comes.
     ///
     /// # Safety
     /// - The mapping is readable, writable and initialised up to the end of the last slot, and
     ///   stays so until the arena and all its packets are gone; see [`Arena::keep`].
-    /// - Until then nobody reads or writes these slots except through this arena, but for
-    ///   slots that are away ([`Arena::take_free`], [`Packet::release`]).
+    /// - Until then only this arena reads and writes these slots, except slots that are away
+    ///   ([`Arena::take_free`], [`Packet::release`]).
     ///
     /// # Panics
     /// As [`Arena::heap`].
@@ -281,7 +290,7 @@ impl Arena {
         let bytes = hot_bytes + cold_bytes + buffers * size_of::<u32>();
         let (hot, book) = zeroed(bytes, align_of::<Hot>());
         // SAFETY: both lie in the allocation, which has room for all three arrays one after the
-        // other; each begins at a multiple of what it has to.
+        // other; each begins at a multiple of its alignment.
         let (cold, free) = unsafe { (hot.add(hot_bytes), hot.add(hot_bytes + cold_bytes)) };
         let shared = NonNull::from(Box::leak(Box::new(Shared {
             hot: hot.cast(),
@@ -291,6 +300,9 @@ impl Arena {
             free_len: Cell::new(0),
             away: Cell::new(count),
             handles: Cell::new(1),
+            made: Cell::new(0),
+            copied: Cell::new(0),
+            freed: Cell::new(0),
             count,
             first_slot,
             base,
@@ -347,6 +359,7 @@ impl Arena {
             }
         }));
         shared.free_len.set(top - count);
+        shared.made.set(shared.made.get() + u64::from(count));
         count as usize
     }
 
@@ -371,8 +384,8 @@ impl Arena {
     /// Makes the entry of a fresh buffer.
     fn enter(&self, index: u32, state: State) {
         let unused = Hot::unused(self.0, index, self.shared().base, state);
-        // SAFETY: callers pass indices below count; no reference to this entry exists, as it is
-        // nobody's.
+        // SAFETY: callers pass indices below count; no reference to this entry exists, as it has no
+        // owner.
         unsafe { self.shared().hot.add(index as usize).write(unused) };
     }
 
@@ -416,8 +429,8 @@ impl Arena {
         Some(unsafe { self.shared().make_live(index, offset, length) })
     }
 
-    /// Has the processor fetch what [`Arena::adopt`] and a look at the first bytes of a frame
-    /// at `offset` of `slot` will need.
+    /// Prefetches the memory that [`Arena::adopt`] and a look at the first bytes of a frame at
+    /// `offset` of `slot` will need.
     #[inline(always)]
     pub fn prefetch(&self, slot: u32, offset: u16) {
         if let Some(index) = self.index(slot) {
@@ -467,6 +480,20 @@ impl Arena {
     /// Number of free buffers.
     pub fn free(&self) -> usize {
         self.shared().free_len.get() as usize
+    }
+
+    /// Number of packets that were dropped since the arena was made.
+    #[inline(always)]
+    pub fn freed(&self) -> u64 {
+        self.shared().freed.get()
+    }
+
+    /// Counts of packets since the arena was made.
+    pub fn tally(&self) -> Tally {
+        let shared = self.shared();
+        let copied = shared.copied.get();
+        let held = shared.count - shared.free_len.get() - shared.away.get();
+        Tally { made: shared.made.get() - copied, copied, freed: self.freed(), held: held.into() }
     }
 
     /// Number of slots that the other side has.

@@ -11,8 +11,8 @@ pub const BATCH: usize = 256;
 /// The bit that ends [`Batch::sift`].
 pub const STOP: u32 = 1 << 31;
 
-/// Up to [`BATCH`] packets, in order. Its memory is allocated once; moving and swapping
-/// batches costs 8 bytes each way, whatever they carry.
+/// Up to [`BATCH`] packets, in order. Its memory is allocated once; moving and swapping batches
+/// costs 8 bytes each way, with any contents.
 ///
 /// The vector is boxed for the sake of those 8 bytes: a vector's three words, written one by
 /// one and read back two at a time on the way through a queue, miss the processor's store
@@ -136,9 +136,8 @@ impl Batch {
         unsafe { self.0.set_len(0) };
         let mut rest = Rest { packets: &mut self.0, kept: 0, next: 0, length };
         while rest.next < length {
-            // SAFETY: entries from `next` to `length` are packets that nobody has touched,
-            // entries between `kept` and `next` are free; a packet moves out of `next`
-            // exactly when `next` passes it.
+            // SAFETY: entries from `next` to `length` are untouched packets, entries between `kept`
+            // and `next` are free; a packet moves out of `next` exactly when `next` passes it.
             unsafe {
                 let packet = packets.add(rest.next);
                 if keep(&mut *packet) {
@@ -158,11 +157,11 @@ impl Batch {
 
     /// As [`Batch::filter`] from packet `start` on, with a judge that says more: 0 keeps the
     /// packet; a number with the top bit, [`STOP`], ends the walk; any other number goes to
-    /// `rejected` with the packet. For batches of which most packets are kept: each rejected
-    /// one moves those behind it, which leaves the loop one register to count with.
+    /// `rejected` with the packet. For batches where most packets are kept: each rejected one moves
+    /// those behind it, which leaves the loop one register to count with.
     ///
-    /// Returns, if it was ended, how many packets are kept and the number: the packet that
-    /// ended it and all that nobody looked at follow those kept.
+    /// Returns, if it was ended, how many packets are kept and the number: the packet that ended it
+    /// and all later ones follow the kept ones.
     #[inline(always)]
     pub fn sift(
         &mut self,
@@ -210,8 +209,8 @@ impl Batch {
     }
 }
 
-/// Calls `rejected` from a function of its own: inlined, it would take the loop's registers for
-/// what rarely happens.
+/// Calls `rejected` from a function of its own: inlined, it would take the loop's registers for a
+/// rare case.
 #[inline(never)]
 fn out_of_line(rejected: &mut impl FnMut(Packet), packet: Packet) {
     rejected(packet);

@@ -1,10 +1,10 @@
 //! The router's end of its pool: rings in, rings out, and where its slots are.
 //!
-//! A slot is in one of three places: in the rings (it will carry a received frame),
-//! away with the switch, or with the router: in a packet, or in the arena's stock. The
-//! router keeps a small stock, so that it can make packets of its own: errors, queries,
-//! tests. What it takes from the stock and sends comes back through the `done` ring;
-//! everything else goes straight to reception again, without passing through here.
+//! A slot is in one of three places: in the rings (it will carry a received frame), away with the
+//! switch, or with the router: in a packet, or in the arena's stock. The router keeps a small
+//! stock, so that it can make packets of its own: errors, queries, tests. Slots from the stock that
+//! it sends come back through the `done` ring; all others go straight to reception again, without
+//! passing through here.
 
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
@@ -13,11 +13,11 @@ use std::time::{Duration, Instant};
 use crate::ring::Entries;
 use crate::{Arena, Batch, PacketType, PoolView, Word, look_on};
 
-/// How many frames ahead memory is asked for: what one core wrote takes another one tens of
+/// How many frames ahead memory is asked for: a line that one core wrote takes another one tens of
 /// nanoseconds to get.
 const AHEAD: u32 = 8;
 
-/// A place that is empty so long, while the one behind it is not, stays empty: whoever had it was
+/// A place that is empty so long, while the one behind it is not, stays empty: its writer was
 /// killed before it could fill it.
 const GAP: Duration = Duration::from_secs(1);
 
@@ -40,10 +40,12 @@ pub struct Endpoint {
     done_head: u32,
     /// Slots that are to come back by the done ring.
     returning: u32,
-    /// Packets received in all.
-    pub received: u64,
-    /// Descriptors received that named no slot of the substrate's: never, unless
-    /// somebody else wrote into the pool.
+    /// By interface: packets received.
+    received: Vec<u64>,
+    /// By interface: packets sent.
+    sent: Vec<u64>,
+    /// Descriptors received that named no slot of the substrate's: never, unless another process
+    /// wrote into the pool.
     pub strange: u64,
 }
 
@@ -75,7 +77,8 @@ impl Endpoint {
             fill_tail: 0,
             done_head: 0,
             returning: stock(geometry.slots),
-            received: 0,
+            received: vec![0; interfaces],
+            sent: vec![0; interfaces],
             strange: 0,
         };
         endpoint.balance();
@@ -85,6 +88,17 @@ impl Endpoint {
     /// Where this router's packets are made.
     pub fn arena(&self) -> &Arena {
         &self.arena
+    }
+
+    /// Packets received from an interface, and sent to it.
+    pub fn passed(&self, interface: usize) -> (u64, u64) {
+        let of = |counts: &[u64]| counts.get(interface).copied().unwrap_or_default();
+        (of(&self.received), of(&self.sent))
+    }
+
+    /// Packets received in all.
+    pub fn received(&self) -> u64 {
+        self.received.iter().sum()
     }
 
     /// Whether a transmit ring is so full that packets received now might not fit. The
@@ -116,6 +130,7 @@ impl Endpoint {
         };
         let ring = self.view.rx(interface as u32);
         let slots = self.view.layout().geometry.slots;
+        let before = batch.len();
         for _ in 0..max.min(batch.room()) {
             let Some(word) = ring.peek(*head) else {
                 if ring.peek(head.wrapping_add(1)).is_some()
@@ -146,7 +161,7 @@ impl Endpoint {
                 self.returning = self.returning.saturating_sub(returned.into());
             }
             packet.set_interface(interface as u16);
-            // What has an answer was sent here by a rule, wherever it goes next.
+            // A packet with an answer was sent here by a rule, for any later destination.
             if let Some(destination) = packet.data().first_chunk()
                 && packet.filter_result().is_none()
             {
@@ -154,7 +169,9 @@ impl Endpoint {
             }
             let _ = batch.push(packet);
         }
-        self.received += batch.len() as u64;
+        if let Some(received) = self.received.get_mut(interface) {
+            *received += (batch.len() - before) as u64;
+        }
     }
 
     /// Sends packets from the front of `batch`; leaves those that the ring has no room
@@ -196,13 +213,16 @@ impl Endpoint {
             ring.fill(at, word.to_queue(place.queue));
             at = at.wrapping_add(1);
         }
-        if let Some(tail) = self.tx_tail.get_mut(interface) {
+        if let (Some(tail), Some(sent)) =
+            (self.tx_tail.get_mut(interface), self.sent.get_mut(interface))
+        {
+            *sent += u64::from(at.wrapping_sub(*tail));
             *tail = at;
         }
     }
 
-    /// Takes back what was sent from the stock, and gives reception what the stock has
-    /// too much. Once a round.
+    /// Takes back the sent slots of the stock, and gives reception the excess of the stock. Once a
+    /// round.
     pub fn balance(&mut self) {
         let slots = self.view.layout().geometry.slots;
         let done = self.view.done();

@@ -1,4 +1,4 @@
-//! What makes memory faster and changes nothing in it.
+//! Hints that make memory faster without a change of its contents.
 
 /// Has the processor fetch the cache line that `value` starts in.
 #[inline(always)]
@@ -6,9 +6,9 @@ pub fn prefetch<T>(value: &T) {
     prefetch_at(value);
 }
 
-/// Asks for huge pages below the memory that `values` has room in, so that what is reached in no
-/// order does not cost a walk through page tables besides. Memory that is never touched still takes
-/// none. Where the kernel does not want to, all stays as it is.
+/// Asks for huge pages below the memory that `values` has room in, so that accesses in random order
+/// need no walk through page tables. Memory that is never touched still takes none. Where the
+/// kernel does not want to, all stays as it is.
 pub fn huge_pages<T>(values: &Vec<T>) {
     const HUGE: usize = 2 << 20;
     let bytes = values.capacity().saturating_mul(size_of::<T>());

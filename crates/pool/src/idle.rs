@@ -1,20 +1,20 @@
-//! Adaptive polling: what a poller does when it finds nothing to do.
+//! Adaptive polling: the actions of a poller without work.
 //!
-//! A burst is followed by a nap: more is on its way, it gathers meanwhile, and whoever
-//! shares the core (often the other end of our rings) has its turn. Yielding does not
-//! do: the scheduler is fair, and gives the core back to a poller that has used less
-//! of it than the one that it waits for (measured: half of a shared core lost).
-//! After a few packets, a poller looks on for a while, so that the next one does not
-//! have to wake it, but only where that has been worth it: when it was woken soon after it
-//! had gone to sleep, a few times in a row. Otherwise it sleeps at once: the other end, or
-//! whoever waits for the answer, may want this very core, and the scheduler does not take it
-//! from a poller (measured: three times 190 µs of a ping's 670 on a machine with one core left).
+//! A burst is followed by a nap: more packets gather meanwhile, and the other process on the core
+//! (often the other end of our rings) has its turn. Yielding does not do: the scheduler is fair,
+//! and gives the core back to a poller that has used less of it than the one that it waits for
+//! (measured: half of a shared core lost). After a few packets, a poller keeps polling for a while,
+//! so that the next one does not have to wake it. It does so only where that has been worth it:
+//! when it was woken soon after it had gone to sleep, a few times in a row. Otherwise it sleeps at
+//! once: the other end, or the process that waits for the answer, may want this very core, and the
+//! scheduler does not take it from a poller (measured: three times 190 µs of a ping's 670 on a
+//! machine with one core left).
 //!
-//! A nap costs its core 7 µs, and 30 where a hundred others have emptied the caches meanwhile. So
-//! that many busy pollers do not use up their cores by that, their naps are the longer the more
-//! there are, as long as not too much gathers, and nobody looks on (measured on two cores with naps
-//! of 30 µs: ten routers a tenth of what one forwards, a hundred a fiftieth; with these as much as
-//! one, and half of it).
+//! A nap costs its core 7 µs, and 30 where a hundred others have emptied the caches meanwhile. Many
+//! busy pollers would use up their cores by that. So naps grow with their number, as long as not
+//! too many packets gather, and no process keeps polling (measured on two cores with naps of 30 µs:
+//! ten routers a tenth of one's rate, a hundred a fiftieth; with these as much as one, and half of
+//! it).
 
 use std::time::{Duration, Instant};
 
@@ -22,18 +22,18 @@ use std::time::{Duration, Instant};
 const BURST: u64 = 32;
 /// So many naps follow a burst, until something comes.
 const NAPS: u32 = 8;
-/// How long a nap is where nobody else naps.
+/// How long a nap is for a single poller.
 const NAP: Duration = Duration::from_micros(30);
 /// No nap is longer.
 const LONGEST_NAP: Duration = Duration::from_millis(16);
-/// What each busy poller that a core has beyond one adds to the naps of all.
+/// The time that each busy poller beyond one a core adds to the naps of all.
 const NAP_EACH: Duration = Duration::from_micros(200);
-/// How long a poller looks on after its last packet: about what it takes to sleep, be
-/// woken, and be back.
+/// How long a poller keeps polling after its last packet: about the time to sleep, be woken, and be
+/// back.
 const LOOK_ON: Duration = Duration::from_micros(250);
-/// How long it looks on after it was woken, if only few packets come: until an answer is
-/// back. Whoever waits for the answer may need this very core, and the scheduler does not
-/// take it from a poller at once.
+/// How long it keeps polling after it was woken, if only few packets come: until an answer is back.
+/// The process that waits for the answer may need this very core, and the scheduler does not take
+/// it from a poller at once.
 const LOOK_ON_FEW: Duration = Duration::from_micros(180);
 /// So many packets are few.
 const FEW: u64 = 4;
@@ -41,19 +41,19 @@ const FEW: u64 = 4;
 /// a row, should have looked on. An answer and its way back are two such times.
 const TOO_SOON: u32 = 8;
 
-/// A poller that looks on yields every so many times: a yield is a system call, and takes
-/// several times as long as a look.
+/// A poller without work yields every so many times: a yield is a system call, and takes several
+/// times as long as a look.
 const LOOKS: u32 = 8;
 
 /// So many pollers a core cannot be woken for each packet: on cold caches, that takes 120 µs.
 const MANY: u32 = 8;
 
-/// What pollers owe to the others on their cores.
+/// How pollers share their cores with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// How long they nap.
     nap: Duration,
-    /// Whether they may look on.
+    /// Whether they may keep polling.
     looks_on: bool,
 }
 
@@ -77,7 +77,7 @@ impl Pace {
         (self.nap.as_nanos() as u64) << 1 | u64::from(!self.looks_on)
     }
 
-    /// What such a number says.
+    /// The meaning of such a number.
     pub fn from_bits(bits: u64) -> Self {
         let nap = Duration::from_nanos(bits >> 1).clamp(NAP, LONGEST_NAP);
         Self { nap, looks_on: bits & 1 == 0 }
@@ -90,7 +90,7 @@ impl Default for Pace {
     }
 }
 
-/// What to do next.
+/// The next action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// Look again at once.
@@ -138,7 +138,7 @@ impl Idle {
         }
     }
 
-    /// Notes that there was something to do: `packets`, or something else.
+    /// Notes work: `packets`, or other work.
     pub fn worked(&mut self, packets: u64) {
         self.burst += packets;
         self.packets += packets;
@@ -176,7 +176,7 @@ impl Idle {
         if self.looks == 0 { Rest::Yield } else { Rest::Look }
     }
 
-    /// There is nothing to do at time `now` that somebody else does not have to do first.
+    /// There is nothing to do at time `now`: another process has to act first.
     pub fn give_way(&mut self, now: Instant, pace: Pace) -> Rest {
         Rest::Nap(self.nap(now, 0, pace.nap))
     }

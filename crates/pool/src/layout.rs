@@ -22,7 +22,7 @@ pub const ABI_MAGIC: u32 = u32::from_le_bytes(*b"EuPl");
 pub const SLOT_METADATA_BYTES: u32 = 64;
 /// Bytes of a filter key.
 pub const KEY_BYTES: usize = 40;
-/// Bytes of what a rule answers to a key.
+/// Bytes of a rule's result for a key.
 pub const RESULT_BYTES: usize = 16;
 /// Where the receive program puts a frame in a slot at the earliest: behind metadata and
 /// headroom. See [`rx_offset`].
@@ -74,13 +74,13 @@ pub struct Header {
     pub reserved_to_end: [u32; 111],
 }
 
-/// What stands at the start of each slot; 64 bytes. Words in rings say which of it means anything.
+/// The header of each slot; 64 bytes. Words in rings say which of it means anything.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Metadata {
-    /// Router to switch, with [`crate::Word::KEY`]: what the slice's rules are searched for.
+    /// Router to switch, with [`crate::Word::KEY`]: the key to look up among the slice's rules.
     pub key: [u8; KEY_BYTES],
-    /// Switch to router, with [`crate::Word::RESULT`]: what the rule says that was found.
+    /// Switch to router, with [`crate::Word::RESULT`]: the result of the rule found.
     pub result: [u8; RESULT_BYTES],
     /// Reserved.
     pub reserved: [u8; 8],
@@ -136,7 +136,7 @@ const _: () = {
     assert!(size_of::<Metadata>() == SLOT_METADATA_BYTES as usize);
 };
 
-/// What a pool is asked to be.
+/// The requested shape of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
     /// Number of slots: a power of two, 2 to [`MAX_SLOTS`].
@@ -164,7 +164,7 @@ pub enum GeometryError {
 /// Where everything lies in a pool of a given [`Geometry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// What was asked for.
+    /// The requested value.
     pub geometry: Geometry,
     /// See [`Header::fill`].
     pub fill: RingPlace,
@@ -184,10 +184,10 @@ pub struct Layout {
 /// in which a scheduler may leave a router without its core.
 const MAX_INTERFACE_RING: u32 = 8192;
 
-/// So many packets may always wait in a receive ring. More are a burst, or what came while the
-/// router had no core: for a router that cannot keep up, it would only be a longer queue, and
-/// colder slots. So receive programs let more wait for a short time only, and not for a router
-/// that has just run out of room.
+/// So many packets may always wait in a receive ring. More are a burst, or packets from a time when
+/// the router had no core. For a router that cannot keep up, they would only be a longer queue, and
+/// colder slots. So receive programs let more wait for a short time only, and not for a router that
+/// has just run out of room.
 pub const RX_BACKLOG: u32 = 1024;
 
 impl Layout {

@@ -1,13 +1,12 @@
 //! The packet pool: the memory that a router shares with the substrate.
 //!
-//! Three parties touch it: the receive program puts frames into free slots, the
-//! router works on them in place, and the transmit program copies them out. What
-//! passes between them are [`Word`]s in [`ring`]s; where those lie says [`layout`].
-//! The C view of the same layout is generated from here by [`c_header`].
+//! Three parties use it: the receive program copies frames into free slots, the router works on them in
+//! place, and the transmit program copies them out. They pass [`Word`]s through [`ring`]s; [`layout`] has
+//! the places of these. [`c_header`] generates the C view of the same layout.
 //!
-//! This crate is one of the few with `unsafe`: it turns mapped memory into
-//! slices of atomics and packet handles into byte slices. Nothing in it trusts
-//! what a peer wrote: indices are masked or checked where they are read.
+//! This crate is one of the few with `unsafe`: it turns mapped memory into slices of atomics, and packet
+//! handles into byte slices. It trusts no value that a peer wrote: it masks or checks each index when it
+//! reads it.
 
 #[cfg(not(loom))]
 pub mod account;
@@ -28,6 +27,8 @@ pub mod packet;
 #[cfg(not(loom))]
 mod preemption;
 pub mod ring;
+#[cfg(not(loom))]
+mod tally;
 #[cfg(not(loom))]
 pub mod ticks;
 mod unseen;
@@ -53,6 +54,8 @@ pub use mapping::Mapping;
 pub use packet::{Packet, PacketType, Place};
 #[cfg(not(loom))]
 pub use preemption::Preemption;
+#[cfg(not(loom))]
+pub use tally::Tally;
 pub use unseen::{UNSEEN, look_on};
 #[cfg(not(loom))]
 pub use view::{PoolView, ViewError};

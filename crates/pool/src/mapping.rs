@@ -16,15 +16,14 @@ pub struct Mapping {
     _mapped: Arc<Mapped>,
 }
 
-/// What is unmapped with the last handle.
+/// The mapping that is unmapped with the last handle.
 struct Mapped {
     base: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: a mapping is plain memory; it stays mapped as long as a handle lives,
-// whichever thread holds it, and it is only ever read and written through atomics
-// and volatile or raw copies.
+// SAFETY: a mapping is plain memory; it stays mapped as long as a handle lives, in any thread, and
+// it is only ever read and written through atomics and volatile or raw copies.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -37,7 +36,7 @@ impl Mapping {
     /// Maps the first `bytes` bytes of `fd`, shared, readable and writable.
     ///
     /// # Errors
-    /// What mmap(2) says, e.g. `EPERM` for a descriptor without write permission.
+    /// The error of mmap(2), e.g. `EPERM` for a descriptor without write permission.
     pub fn new(fd: impl AsFd, bytes: usize) -> nix::Result<Self> {
         Self::with_protection(fd, 0, bytes, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE)
     }
@@ -45,7 +44,7 @@ impl Mapping {
     /// Maps `bytes` bytes of `fd` from byte `offset` on, shared, readable only.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn read_only(fd: impl AsFd, offset: usize, bytes: usize) -> nix::Result<Self> {
         Self::with_protection(fd, offset, bytes, ProtFlags::PROT_READ)
     }
@@ -57,8 +56,7 @@ impl Mapping {
         protection: ProtFlags,
     ) -> nix::Result<Self> {
         let length = NonZeroUsize::new(bytes).ok_or(nix::errno::Errno::EINVAL)?;
-        // SAFETY: a new mapping at an address the kernel chooses touches no memory
-        // that Rust knows of.
+        // SAFETY: a new mapping at an address the kernel chooses touches no memory of Rust's.
         let base =
             unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, fd, offset as i64)? };
         let base = base.cast();
@@ -94,8 +92,8 @@ impl Mapping {
     /// Copies `to.len()` bytes from byte `offset` on into private memory. False,
     /// and nothing copied, when they do not lie inside the mapping.
     ///
-    /// A peer may write the same bytes meanwhile: then the copy holds some mixture,
-    /// and whoever must rely on the contents checks the copy.
+    /// A peer may write the same bytes meanwhile. Then the copy holds some mixture, and a reader
+    /// that relies on the contents checks the copy.
     #[inline]
     pub fn copy_out(&self, offset: usize, to: &mut [u8]) -> bool {
         if offset.checked_add(to.len()).is_none_or(|end| end > self.bytes) {

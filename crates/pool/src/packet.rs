@@ -43,7 +43,7 @@ pub mod annotation {
     pub const PERFORMANCE_COUNTER: usize = 40;
 }
 
-/// For whom a packet was on its link.
+/// The receivers of a packet on its link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PacketType {
@@ -65,7 +65,8 @@ pub enum PacketType {
 }
 
 impl PacketType {
-    /// What a frame with this destination address is, to the host whose address is `own`.
+    /// The packet type of a frame with this destination address, for the host with the address
+    /// `own`.
     pub fn of(destination: [u8; 6], own: [u8; 6]) -> PacketType {
         if destination == own {
             PacketType::Host
@@ -79,7 +80,7 @@ impl PacketType {
     }
 }
 
-/// Who has a buffer; see [`crate::arena`].
+/// The owner of a buffer; see [`crate::arena`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
@@ -93,7 +94,7 @@ pub(crate) enum State {
     Away,
 }
 
-/// What forwarding touches: one cache line.
+/// The fields that forwarding uses: one cache line.
 #[repr(C, align(64))]
 pub(crate) struct Hot {
     /// First byte of the packet, always in the buffer.
@@ -208,7 +209,7 @@ pub struct Packet(pub(crate) NonNull<Hot>);
 impl Packet {
     #[inline(always)]
     fn hot(&self) -> &Hot {
-        // SAFETY: this handle is live, so the entry exists and nobody else changes it.
+        // SAFETY: this handle is live, so the entry exists and no other code changes it.
         unsafe { self.0.as_ref() }
     }
 
@@ -512,9 +513,9 @@ impl Packet {
         hot.transport = transport;
     }
 
-    /// Says that an IP packet starts at byte `at`: its header has `header_length` bytes, all of
-    /// it `length`; what lies behind it is cut off. `None`, and no change, if the packet is
-    /// shorter than that.
+    /// Notes that an IP packet starts at byte `at`: its header has `header_length` bytes, all of it
+    /// `length`; bytes behind it are cut off. `None`, and no change, if the packet is shorter than
+    /// that.
     #[inline(always)]
     pub fn set_ip_packet(&mut self, at: usize, header_length: usize, length: usize) -> Option<()> {
         let hot = self.hot_mut();
@@ -536,13 +537,13 @@ impl Packet {
         self.hot_mut().transport = place;
     }
 
-    /// For whom the packet was on its link.
+    /// The receivers of the packet on its link.
     #[inline(always)]
     pub fn packet_type(&self) -> PacketType {
         self.hot().packet_type
     }
 
-    /// Sets for whom the packet was on its link.
+    /// Sets the receivers of the packet on its link.
     #[inline(always)]
     pub fn set_packet_type(&mut self, packet_type: PacketType) {
         self.hot_mut().packet_type = packet_type;
@@ -566,13 +567,13 @@ impl Packet {
         self.hot_mut().queue = queue;
     }
 
-    /// The key that the slice's rules are to be searched for when it is sent.
+    /// The key to look up among the slice's rules when the packet is sent.
     #[inline]
     pub fn filter_key(&self) -> Option<&[u8; KEY_BYTES]> {
         self.hot().keyed.then(|| &self.metadata().key)
     }
 
-    /// Has the slice's rules searched for a key when it is sent; what is missing of it is zero.
+    /// Has the slice's rules searched for a key when it is sent; missing bytes are zero.
     #[inline]
     pub fn set_filter_key(&mut self, key: &[u8]) {
         let place = &mut self.metadata_mut().key;
@@ -582,7 +583,7 @@ impl Packet {
         self.hot_mut().keyed = true;
     }
 
-    /// What a rule has answered to the key with which the packet was sent here, or back.
+    /// A rule's result for the key with which the packet was sent here, or back.
     #[inline]
     pub fn filter_result(&self) -> Option<&[u8; RESULT_BYTES]> {
         self.hot().answered.then(|| &self.metadata().result)
@@ -727,6 +728,7 @@ impl Packet {
     /// buffer is free.
     pub fn try_clone(&self) -> Option<Packet> {
         let mut copy = self.shared().alloc()?;
+        self.shared().copied.set(self.shared().copied.get() + 1);
         let from = self.hot();
         // Headers may lie before the packet.
         let first = [from.mac, from.network, from.transport, from.offset];

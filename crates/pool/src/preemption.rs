@@ -10,7 +10,7 @@
 
 use std::time::{Duration, Instant};
 
-/// A nap that ends so much later than asked for was waited out by somebody else.
+/// During a nap that ends so much late, another process had the core.
 const LATE: Duration = Duration::from_millis(1);
 /// So many late naps in a row are not the machine's hiccup.
 const LATE_NAPS: u32 = 3;
@@ -36,7 +36,7 @@ impl Preemption {
         }
     }
 
-    /// To be called before it sleeps: who is woken has its turn at once.
+    /// Call it before the process sleeps: a woken process has its turn at once.
     pub fn sleeps(&mut self) {
         if self.0.sleeps() {
             become_process(libc::SCHED_OTHER);
@@ -55,8 +55,8 @@ fn become_process(policy: i32) {
 struct Rule {
     batch: bool,
     late: u32,
-    /// Until when somebody else is taken to want the core, and for how long that will be the
-    /// next time.
+    /// The time until which another process is assumed to want the core, and for how long the next
+    /// time.
     shared_until: Option<Instant>,
     shared: Duration,
 }

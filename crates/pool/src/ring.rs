@@ -1,11 +1,10 @@
 //! Rings of [`Word`]s: one atomic word an entry, zero when empty.
 //!
-//! The entries are the only thing two sides share. Each side keeps its own
-//! cursor: a [`Consumer`] or [`Producer`] in private memory, or, where several
-//! CPUs work at the same end, an atomic in memory that no router can map
-//! ([`take_shared`], [`put_shared`], [`put_unbounded`]). A peer that writes
-//! nonsense into the entries can therefore mislead only who believes the words,
-//! and everybody masks what it reads.
+//! The entries are the only thing two sides share. Each side keeps its own cursor: a [`Consumer`]
+//! or [`Producer`] in private memory, or, where several CPUs work at the same end, an atomic in
+//! memory that no router can map ([`take_shared`], [`put_shared`], [`put_unbounded`]). A peer that
+//! writes nonsense into the entries can therefore mislead only a reader that trusts the words, and
+//! every reader masks them.
 //!
 //! Cost: one cache line moves between the cores for eight entries.
 

@@ -1,8 +1,8 @@
 //! Time that costs next to nothing to read: the processor's own counter.
 //!
-//! Reading the clock takes 20 to 30 ns, several times what a batch costs in an element; the
-//! counter takes about 8. It runs at one rate on all processors that Europa runs on, whatever
-//! they do meanwhile, so one comparison with the clock tells its rate.
+//! Reading the clock takes 20 to 30 ns, several times the cost of a batch in an element; the
+//! counter takes about 8. It runs at one rate on all processors of Europa, under any load, so one
+//! comparison with the clock gives its rate.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};

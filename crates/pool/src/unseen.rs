@@ -1,23 +1,22 @@
-//! What has been written and cannot be seen yet.
+//! Stores that other CPUs cannot see yet.
 //!
-//! Whoever falls asleep sets a flag and then looks; whoever publishes does so and then reads the
+//! The sleeper sets its flag, then checks the ring; the publisher writes the ring, then reads the
 //! flag. For that to work, publishing has to be over before the flag is read. Receive programs and
 //! DPDK save that time, 10 to 100 ns for each packet: their processor may have read the flag while
-//! what they published still waited in it. So whoever falls asleep looks on for longer than that
-//! can last.
+//! their stores still waited in it. So the sleeper keeps checking for longer than that can last.
 
 use std::time::{Duration, Instant};
 
-/// A processor shows what it holds back within some hundred nanoseconds, and when it is interrupted
-/// at the latest. In 300 times that DPDK 22.11 sent no interrupt to who had just asked for them,
-/// which was one in some hundred, it was 0.9 µs at most.
+/// A processor shows its held-back stores within some hundred nanoseconds, and when it is
+/// interrupted at the latest. In 300 cases where DPDK 22.11 sent no interrupt right after a request
+/// for them, about one in a hundred, it was 0.9 µs at most.
 pub const UNSEEN: Duration = Duration::from_micros(4);
 
-/// Whether there is something now, or what was published before now shows it later.
+/// Whether there is an entry now, or an earlier store shows it later.
 pub fn look_on(mut is_there: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     loop {
-        // The last look comes after that time, also for who loses its core meanwhile.
+        // The last check comes after that time, also for a process that loses its core meanwhile.
         let is_last = begun.elapsed() >= UNSEEN;
         if is_there() {
             return true;

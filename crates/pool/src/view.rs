@@ -41,7 +41,7 @@ impl PoolView {
     /// read from the pool: a router can write there).
     ///
     /// # Errors
-    /// An impossible geometry, or what mmap(2) says.
+    /// An impossible geometry, or the error of mmap(2).
     pub fn open(fd: impl AsFd, geometry: Geometry) -> Result<Self, ViewError> {
         let layout = Layout::new(geometry)?;
         let page = 4096;
@@ -49,8 +49,8 @@ impl PoolView {
         Ok(Self { mapping: Mapping::new(fd, bytes)?, layout })
     }
 
-    /// Writes the header and the interface table, and puts the router's stock
-    /// into the done ring and all other slots into the recycle ring. For the node, before anybody else sees the pool.
+    /// Writes the header and the interface table, and puts the router's stock into the done ring and all other slots
+    /// into the recycle ring. For the node, before another process sees the pool.
     pub fn format(&self, interfaces: &[InterfaceRow]) {
         // SAFETY: Header is plain integers without padding (its size is asserted
         // to be the sum of its fields), so its bytes are initialised.
@@ -82,10 +82,10 @@ impl PoolView {
         }
     }
 
-    /// Checks the header. For a router, which is told the geometry by the node.
+    /// Checks the header. For a router, which gets the geometry from the node.
     ///
     /// # Errors
-    /// What was found instead of a header of this version.
+    /// The version found instead of this one.
     pub fn check(&self) -> Result<(), ViewError> {
         let mut start = [0; 8];
         self.mapping.copy_out(self.control(0), &mut start);
@@ -165,8 +165,8 @@ impl PoolView {
             .mapping
             .words(self.control(0) + ASLEEP_OFFSET_BYTES as usize, 1)
             .expect("the header lies inside the pool");
-        // SAFETY: the first half of an aligned, live 64-bit word, which nobody
-        // accesses as a whole.
+        // SAFETY: the first half of an aligned, live 64-bit word, which is never accessed as a
+        // whole.
         unsafe { AtomicU32::from_ptr(words.as_ptr().cast_mut().cast()) }
     }
 

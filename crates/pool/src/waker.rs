@@ -1,5 +1,5 @@
-//! What a sleeping router polls: a BPF ring buffer, into which the receive program puts
-//! a record that means nothing when it finds the sleep flag set.
+//! The ring that a sleeping router polls: a BPF ring buffer, into which the receive program puts an
+//! empty record when the sleep flag is set.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ impl Waker {
     /// Takes the descriptor of a BPF ring buffer.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn new(fd: OwnedFd) -> nix::Result<Self> {
         let consumer = Mapping::new(&fd, PAGE)?;
         let producer = Mapping::read_only(&fd, PAGE, PAGE)?;

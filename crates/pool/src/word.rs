@@ -10,9 +10,8 @@
 //! | 46-53, 56-62 | queue | number of the slice's queue, low and high bits; 0 for the interface's own (transmit) |
 //! | 63    | valid     | the entry is occupied; an empty entry is zero       |
 //!
-//! State and contents share one word, so that looking whether an entry is
-//! occupied and taking what it carries touch the same cache line, and one atomic
-//! store hands over both.
+//! State and contents share one word, so that checking whether an entry is occupied and taking its
+//! contents touch the same cache line, and one atomic store hands over both.
 
 /// A descriptor, exactly as it stands in a ring.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

@@ -33,7 +33,7 @@ const NETNSA_FD: u16 = 3;
 const LINK_BYTES: usize = 16;
 const UP: u32 = libc::IFF_UP.cast_unsigned();
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One end of a pair.
@@ -42,7 +42,7 @@ pub enum Kind {
     Tap,
     /// A layer 3 device whose other end is a file descriptor.
     Tun,
-    /// Hardware, or what a virtual machine takes for it.
+    /// Hardware, or a virtual machine's device.
     Physical {
         /// Its driver's name.
         driver: String,
@@ -106,9 +106,9 @@ pub struct Device {
     pub mac: [u8; 6],
     /// The longest packet without its Ethernet header, in bytes.
     pub mtu: u32,
-    /// Somebody has set it up.
+    /// The device is set up (IFF_UP).
     pub up: bool,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// It carries Ethernet frames.
     pub ethernet: bool,
@@ -172,8 +172,8 @@ impl Device {
             None if hardware == libc::ARPHRD_LOOPBACK => Kind::Loopback,
             None => Kind::Physical { driver: ethtool.driver().unwrap_or_default() },
         };
-        // Netlink tells how many were allocated; what is in use only the
-        // driver knows, and not every driver says.
+        // Netlink has the number of allocated ones; only the driver knows those in use, and not
+        // every driver reports them.
         let (receive_queues, transmit_queues) = ethtool.queues().unwrap_or_else(|_| {
             let allocated = |kind| get_number(kind).unwrap_or(1);
             (allocated(IFLA_NUM_RX_QUEUES), allocated(IFLA_NUM_TX_QUEUES))
@@ -199,8 +199,7 @@ impl Device {
         }
     }
 
-    /// What its driver can do with XDP just now. None on a kernel that cannot
-    /// say (before 6.3).
+    /// Its driver's present XDP features. None on a kernel that cannot say (before 6.3).
     ///
     /// # Errors
     /// When the device is gone or the namespace cannot be entered.
@@ -222,7 +221,7 @@ impl Device {
 /// The link of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkState {
-    /// Somebody has set it up, and there is a carrier.
+    /// The device is set up, and has a carrier.
     Up,
     /// One of both is missing.
     Down,
@@ -230,7 +229,7 @@ pub enum LinkState {
     Gone,
 }
 
-/// What may change of a device while it is a port.
+/// The facts about a device that may change while it is a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// Of its link.
@@ -272,7 +271,7 @@ fn names(netlink: &mut Netlink) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// What a device is known by, and whether it is up.
+/// The identity of a device, and whether it is up.
 pub(crate) struct Identity {
     pub(crate) name: String,
     pub(crate) mac: [u8; 6],

@@ -115,7 +115,7 @@ impl DropCounters {
         Ok(drops)
     }
 
-    /// What the driver counts; None when it does not.
+    /// The driver's counter; None when it has none.
     fn live_frames(&mut self) -> io::Result<Option<u64>> {
         // The second attempt is for a device that changed name or queues.
         for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! What can go wrong with a port, and what to do about it.
+//! The errors of a port, and their remedies.
 
 use std::io;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ pub enum PortError {
     Namespace {
         /// Its name, or `net:[inode]`.
         namespace: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// There is no device of that name.
@@ -31,9 +31,9 @@ pub enum PortError {
         device: String,
         /// Its namespace.
         namespace: String,
-        /// What it is.
+        /// The reason.
         reason: &'static str,
-        /// What to use instead.
+        /// The alternative.
         remedy: &'static str,
     },
     /// The kernel refused something on a device.
@@ -43,9 +43,9 @@ pub enum PortError {
         device: String,
         /// Its namespace.
         namespace: String,
-        /// What was tried, as the words after "cannot".
+        /// The attempted operation, as the words after "cannot".
         doing: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// No route leads to an address.
@@ -55,7 +55,7 @@ pub enum PortError {
         to: IpAddr,
         /// Where it was looked for.
         namespace: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A route leads to an address, but not out of a device.
@@ -68,7 +68,7 @@ pub enum PortError {
         /// The type of the route.
         found: &'static str,
     },
-    /// Nobody answered for the next hop within the time allowed.
+    /// No neighbour answered for the next hop within the time allowed.
     #[error(
         "{hop}, the next hop to {to}, does not answer on {device} in {namespace}; \
          is it up and in the same network?"
@@ -76,7 +76,7 @@ pub enum PortError {
     NoNeighbour {
         /// The destination.
         to: IpAddr,
-        /// Who was asked.
+        /// The next hop that was asked.
         hop: IpAddr,
         /// On which device.
         device: String,

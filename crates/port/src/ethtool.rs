@@ -30,9 +30,9 @@ pub(crate) enum Strings {
 #[derive(Debug)]
 pub(crate) struct Feature {
     pub(crate) name: String,
-    /// Somebody may switch it.
+    /// The feature can be switched.
     pub(crate) changeable: bool,
-    /// It was asked for; what undoing must restore.
+    /// The requested value; undoing must restore this.
     pub(crate) requested: bool,
     /// It works; less than was asked for when something else forbids it.
     pub(crate) active: bool,
@@ -61,9 +61,9 @@ impl<'a> Ethtool<'a> {
                 ifru_data: memory.bytes_mut().as_mut_ptr().cast(),
             },
         };
-        // SAFETY: `request` is a whole ifreq. Its data pointer is the start of
-        // guarded memory that we hold exclusively: what the kernel writes
-        // either fits or stops at the guard page, so no other memory changes.
+        // SAFETY: `request` is a whole ifreq. Its data pointer is the start of guarded memory that
+        // we hold exclusively: the kernel's data either fits or stops at the guard page, so no
+        // other memory changes.
         let result =
             unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::SIOCETHTOOL, &raw mut request) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
@@ -144,12 +144,11 @@ impl<'a> Ethtool<'a> {
         Ok(names.into_iter().enumerate().map(describe).collect())
     }
 
-    /// Asks for offloads to be on or off. What the kernel made of it only
-    /// [`Self::features`] tells.
+    /// Asks for offloads to be on or off. Only [`Self::features`] shows the kernel's result.
     pub(crate) fn set_features(&self, orders: &[(&str, bool)]) -> io::Result<()> {
         let names = self.strings(Strings::Features)?;
         let blocks = names.len().div_ceil(32);
-        // Blocks of 32 features: those to be set, and to what.
+        // Blocks of 32 features: those to set, and their values.
         let mut words = vec![0; 2 + blocks * 2];
         words[0] = SET_FEATURES;
         words[1] = u32::try_from(blocks).unwrap_or(0);

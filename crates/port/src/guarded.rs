@@ -8,12 +8,11 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 
 const PAGE_BYTES: usize = 4096;
 
-/// Zeroed memory of its own pages, followed by one that nobody may touch.
+/// Zeroed memory of its own pages, followed by an inaccessible guard page.
 ///
-/// Several ethtool commands write as many entries as the driver has *now*,
-/// whatever room the caller announced (kernels before 6.19); the number grows
-/// when somebody adds queues. Here the kernel's copy stops at the guard page
-/// with `EFAULT` instead of overwriting what lies behind.
+/// Several ethtool commands write as many entries as the driver has *now*, for any room that the
+/// caller announced (kernels before 6.19); the number grows when queues are added. Here the
+/// kernel's copy stops at the guard page with `EFAULT` instead of overwriting memory behind it.
 pub(crate) struct Guarded {
     start: NonNull<u8>,
     bytes: usize,

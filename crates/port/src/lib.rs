@@ -1,9 +1,8 @@
 //! Port drivers: kernel devices that Europa owns.
 //!
-//! A [`Device`] holds the facts about one, [`prepare`] makes it fit to be a
-//! port (and [`Undo`] makes it what it was), [`open_socket`] gives the way out
-//! for frames that live frames cannot carry, [`DropCounters`] say what was
-//! lost below us, and [`next_hop`] finds where a tunnel's packets go.
+//! A [`Device`] holds the facts about one, [`prepare`] makes it fit to be a port (and [`Undo`]
+//! restores it), [`open_socket`] gives the way out for frames that live frames cannot carry,
+//! [`DropCounters`] count the losses below us, and [`next_hop`] finds where a tunnel's packets go.
 //!
 //! [`make_veth`] and its neighbours make namespaces and devices of Europa's own.
 //!

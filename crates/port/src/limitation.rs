@@ -1,8 +1,8 @@
-//! What a port cannot do, told before it matters.
+//! The limits of a port, reported before they matter.
 
 use serde::{Deserialize, Serialize};
 
-/// Something that a port cannot do, and what would help.
+/// Something that a port cannot do, and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Limitation {
     /// Tagged frames may look untagged: VLAN matches cannot be trusted.
@@ -12,9 +12,9 @@ pub enum Limitation {
     VlanUntrusted {
         /// The port.
         device: String,
-        /// What hides them.
+        /// The feature that hides them.
         why: String,
-        /// What would help.
+        /// The remedy.
         remedy: String,
     },
     /// Redirected frames would be dropped: only a socket sends.
@@ -24,9 +24,9 @@ pub enum Limitation {
     SocketOnly {
         /// The port.
         device: String,
-        /// What drops them.
+        /// The part that drops them.
         why: String,
-        /// What would help.
+        /// The remedy.
         remedy: String,
     },
     /// The receive program can only be attached in generic mode.
@@ -34,9 +34,9 @@ pub enum Limitation {
     GenericOnly {
         /// The port.
         device: String,
-        /// What is missing.
+        /// The missing feature.
         why: String,
-        /// What would help.
+        /// The remedy.
         remedy: String,
     },
     /// Frames longer than the MTU may arrive: merged, or not yet segmented.
@@ -44,9 +44,9 @@ pub enum Limitation {
     Oversized {
         /// The port.
         device: String,
-        /// Who makes them.
+        /// The sender of such frames.
         why: String,
-        /// What would help.
+        /// The remedy.
         remedy: String,
     },
 }

@@ -12,7 +12,7 @@ use crate::socket::{PACKET_VNET_HDR, set, set_level};
 const HEADER_BYTES: usize = 10;
 /// Flag of that header: the checksum is partial.
 const NEEDS_CHECKSUM: u8 = 1;
-/// Flags of `struct tpacket_auxdata`: it has a VLAN tag, and says of which kind.
+/// Flags of `struct tpacket_auxdata`: it has a VLAN tag, and the tag's protocol.
 const VLAN_VALID: u32 = 1 << 4;
 const TPID_VALID: u32 = 1 << 6;
 /// The usual kind of VLAN tag.
@@ -67,13 +67,13 @@ impl Merged {
 pub struct Frame {
     /// Its length in bytes, which may be more than there was room for.
     pub length: usize,
-    /// For whom it was: `PACKET_HOST` and the like.
+    /// The packet type: `PACKET_HOST` and the like.
     pub kind: u8,
     /// The VLAN tag that the kernel took off: its kind and its value.
     pub tag: Option<[u16; 2]>,
-    /// What is left to do for its checksum.
+    /// The remaining work for its checksum.
     pub partial: Option<Partial>,
-    /// What it consists of, if it is more than one.
+    /// Its segments, if it has more than one.
     pub merged: Option<Merged>,
 }
 
@@ -113,7 +113,7 @@ pub fn prepare_listener(
 /// Receives a frame from a socket that [`prepare_listener`] has prepared.
 ///
 /// # Errors
-/// What the kernel says; [`io::ErrorKind::WouldBlock`] if there is none.
+/// The kernel's error; [`io::ErrorKind::WouldBlock`] if there is none.
 pub fn receive(socket: &OwnedFd, frame: &mut [u8]) -> io::Result<Frame> {
     let mut header = [0u8; HEADER_BYTES];
     let mut parts = [

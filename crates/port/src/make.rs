@@ -1,5 +1,5 @@
-//! Namespaces and devices that Europa makes itself: for hosts, and whoever needs a
-//! network of his own. Numbers are from `linux/rtnetlink.h`, `if_link.h`, `veth.h`.
+//! Namespaces and devices that Europa makes itself, for hosts and other users of a network of their
+//! own. Numbers are from `linux/rtnetlink.h`, `if_link.h`, `veth.h`.
 
 use std::fs::{self, File};
 use std::io;
@@ -37,7 +37,7 @@ const IFA_ADDRESS: u16 = 1;
 const IFA_LOCAL: u16 = 2;
 const IFA_BROADCAST: u16 = 4;
 const IFA_FLAGS: u16 = 8;
-/// Usable at once: nobody else has an address that Europa gives.
+/// Usable at once: no other device has an address that Europa assigns.
 const NODAD: u32 = 2;
 const RTA_DST: u16 = 1;
 const RTA_OIF: u16 = 4;
@@ -47,7 +47,7 @@ const LINK_BYTES: usize = 16;
 const UP: u32 = libc::IFF_UP.cast_unsigned();
 const NAMES: &str = "/run/netns";
 
-/// One end of a veth pair that is to be made.
+/// One end of a veth pair to make.
 #[derive(Clone, Copy, Debug)]
 pub struct End<'a> {
     /// Where.
@@ -58,7 +58,7 @@ pub struct End<'a> {
     pub mac: Option<[u8; 6]>,
 }
 
-/// A route that is to be made.
+/// A route to add.
 #[derive(Clone, Copy, Debug)]
 pub struct Route<'a> {
     /// Destinations.
@@ -188,7 +188,7 @@ fn share_names() -> io::Result<()> {
 /// Makes a veth pair, both ends up.
 ///
 /// # Errors
-/// What the kernel says: a name is taken.
+/// The kernel's error: a name is taken.
 pub fn make_veth(a: End<'_>, b: End<'_>, mtu: u32) -> io::Result<()> {
     let [a_up, b_up] = [&a, &b].map(|end| (end.namespace, end.name));
     make_quiet_veth(a, b, mtu)?;
@@ -199,7 +199,7 @@ pub fn make_veth(a: End<'_>, b: End<'_>, mtu: u32) -> io::Result<()> {
 /// Makes a veth pair, both ends down: nothing is sent over it, nor received.
 ///
 /// # Errors
-/// What the kernel says: a name is taken.
+/// The kernel's error: a name is taken.
 pub fn make_quiet_veth(a: End<'_>, b: End<'_>, mtu: u32) -> io::Result<()> {
     let attributes = |end: &End<'_>| {
         let mut list = attribute_bytes(IFLA_IFNAME, format!("{}\0", end.name).as_bytes());

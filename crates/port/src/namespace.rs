@@ -91,8 +91,7 @@ impl Namespace {
         })
     }
 
-    /// What to call it in front of people: its name for `ip netns`, else
-    /// `net:[inode]`.
+    /// Its name for users: that of `ip netns`, else `net:[inode]`.
     pub fn label(&self) -> String {
         list("/run/netns")
             .into_iter()
@@ -101,12 +100,12 @@ impl Namespace {
             .unwrap_or_else(|| format!("net:[{}]", self.inode))
     }
 
-    /// The user namespace that this one belongs to: whoever has rights there has them here.
+    /// The user namespace that owns this one: rights there are rights here.
     ///
     /// # Errors
     /// When it lies outside of our own.
     pub fn owner(&self) -> io::Result<OwnedFd> {
-        // SAFETY: the request takes no argument, and returns a descriptor that is nobody's yet.
+        // SAFETY: the request takes no argument, and returns a descriptor without another owner.
         unsafe {
             let descriptor = libc::ioctl(self.file.as_raw_fd(), libc::NS_GET_USERNS);
             Ok(OwnedFd::from_raw_fd(nix::errno::Errno::result(descriptor)?))

@@ -55,7 +55,7 @@ pub struct NextHop {
 /// neighbour discovery begins after a second or two, when it has an address to ask from.
 ///
 /// # Errors
-/// When there is no route, the route is not a remote one, or nobody answers.
+/// When there is no route, the route is not a remote one, or no neighbour answers.
 pub fn next_hop(
     namespace: &Namespace,
     to: IpAddr,
@@ -112,8 +112,8 @@ fn resolve(netlink: &mut Netlink, device: u32, hop: IpAddr, patience: Duration) 
     loop {
         let entry = netlink.ask(request(GETNEIGH, 0, &body)).ok();
         let state = entry.as_ref().and_then(|entry| entry.get(8)).copied().unwrap_or(0);
-        // What is stale may still be right, but nobody would ask again: frames that leave
-        // past Linux are no use of the entry to it.
+        // A stale entry may still be right, but Linux would not ask again: frames that leave past
+        // Linux do not count as its use.
         if !asked && (state & KNOWN == 0 || state & STALE != 0) {
             body[10] = NTF_USE;
             let wake = netlink.talk(&mut request(NEWNEIGH, REPLACE, &body), |_, _| ());

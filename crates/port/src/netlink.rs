@@ -89,7 +89,7 @@ impl Netlink {
         Ok(Self::over(open(namespace, SockProtocol::NetlinkRoute)?))
     }
 
-    /// What a protocol of netlink is about.
+    /// A protocol of netlink.
     ///
     /// # Errors
     /// When the namespace cannot be entered, or the kernel has no such protocol.
@@ -111,7 +111,7 @@ impl Netlink {
     /// Allocates nothing.
     ///
     /// # Errors
-    /// What the kernel refuses with.
+    /// The kernel's error.
     pub fn talk(
         &mut self,
         request: &mut Request,
@@ -147,7 +147,7 @@ impl Netlink {
     /// The first answer to a request.
     ///
     /// # Errors
-    /// What the kernel refuses with.
+    /// The kernel's error.
     pub fn ask(&mut self, mut request: Request) -> io::Result<Vec<u8>> {
         let mut answer = None;
         self.talk(&mut request, |_, payload| {

@@ -18,7 +18,7 @@ use crate::steering::{self, Steering};
 use crate::undo::Undo;
 use crate::xdp::XdpFeatures;
 
-/// What a port will be used for.
+/// The use of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
     /// Interfaces match on VLAN tags.
@@ -27,8 +27,8 @@ pub struct Wants {
     pub generic: bool,
     /// The receive program is attached by tc: it cuts TCP and UDP itself, and sees VLAN tags.
     pub tc: bool,
-    /// Somebody can be asked whether a veth's live frames have arrived, so that frames of a
-    /// socket may go past their queue.
+    /// The kernel can say whether a veth's live frames have arrived, so frames of a socket may go
+    /// past their queue.
     pub two_queues: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct Wants {
 pub struct Prepared {
     /// How to put everything back.
     pub undo: Undo,
-    /// What it cannot do: refuse or warn.
+    /// The consequence of a limit: refuse or warn.
     pub limitations: Vec<Limitation>,
     /// It cuts a packet of merged TCP segments, from a socket, into what they were, or hands it
     /// uncut to a receiver that wants it so.
@@ -75,8 +75,8 @@ fn may_be_switched(feature: &str) -> bool {
         || postpones_segmentation(feature)
 }
 
-/// How everything is that [`prepare`] may switch. To be kept where a later process finds it
-/// before it is switched: whoever does it may be killed meanwhile.
+/// How everything is that [`prepare`] may switch. Record this where a later process finds it before
+/// the switch: the process that switches may be killed meanwhile.
 ///
 /// # Errors
 /// When the kernel refuses to speak about the device.
@@ -100,7 +100,7 @@ pub fn prepare(device: &Device, wants: Wants) -> Result<Prepared, PortError> {
     match offloads(device, wants, &mut prepared).and_then(|()| xdp(device, wants, &mut prepared)) {
         Ok(()) => Ok(prepared),
         Err(error) => {
-            // The first error says more than one on the way back.
+            // The first error says more than one during the return.
             let _ = prepared.undo.undo();
             Err(error)
         }
@@ -139,8 +139,8 @@ fn has_gro(namespace: &Namespace, index: u32) -> io::Result<bool> {
     Ok(features.iter().any(|feature| feature.name == "rx-gro" && feature.active))
 }
 
-/// Whether a port takes live frames yet: whoever owns the other end of a veth may have turned its
-/// GRO off, and from then on such frames are dropped uncounted.
+/// Whether a port takes live frames yet: the owner of a veth's other end may have turned its GRO
+/// off, and from then on such frames are dropped uncounted.
 pub fn takes_frames(device: &Device) -> bool {
     match (device.xdp_features(), &device.peer) {
         (Ok(Some(features)), _) => features.redirect_target,
@@ -211,8 +211,8 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
     end.want(false, |feature| wants.generic && feature == "rx-gro");
     // Without a program of XDP a veth takes its peer's live frames only with this.
     end.want(true, |feature| wants.tc && feature == "rx-gro");
-    // What a socket sends to a veth joins the queue of live frames only if it may be merged
-    // there, and that is said of a sender that does not segment itself.
+    // A socket's frames to a veth join the queue of live frames only if they may be merged there,
+    // which requires a sender that does not segment itself.
     let is_veth = matches!(device.kind, Kind::Veth);
     prepared.segments =
         (wants.two_queues || !is_veth) && CUTTING.iter().all(|name| end.is_on(name));
@@ -259,8 +259,8 @@ fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<()
             peer.want(false, |feature| {
                 wants.tc && postpones_segmentation(feature) && !is_cut_by_us(feature)
             });
-            // On veth all of these can be switched; if GRO could not, the XDP
-            // features say so below.
+            // On veth all of these can be switched; if GRO could not, the XDP features below show
+            // it.
             peer.apply(&mut prepared.undo).map(drop)
         }
         Peer::Unreachable { .. } => {

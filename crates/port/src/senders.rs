@@ -1,4 +1,4 @@
-//! What a veth's peer sends, and how.
+//! The packets that a veth's peer sends, by kind.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -17,7 +17,7 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// What was sent since `before`.
+    /// The packets sent since `before`.
     #[must_use]
     pub fn since(self, before: Sent) -> Sent {
         Sent {
@@ -27,9 +27,9 @@ impl Sent {
     }
 }
 
-/// What the peer of a veth has sent; `None` if the peer cannot be reached. Enters the peer's
-/// namespace and leaves it again: a socket that stayed open there would keep the namespace alive.
-/// Waits for the kernel's device lock.
+/// The packets of a veth's peer; `None` if the peer cannot be reached. Enters the peer's namespace
+/// and leaves it again: a socket that stayed open there would keep the namespace alive. Waits for
+/// the kernel's device lock.
 ///
 /// # Errors
 /// When the device is gone.

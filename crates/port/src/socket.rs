@@ -17,10 +17,9 @@ const SEND_BYTES: usize = 4 << 20;
 
 /// Opens a socket that sends frames, Ethernet header first, out of a device.
 ///
-/// It receives nothing (protocol 0: no hook in the receive path), skips the
-/// queueing discipline, does not block, and is closed by `execve`. Whoever
-/// holds it needs no privilege. Before each frame stand ten bytes, `struct virtio_net_hdr`,
-/// zero or about what the device is to do to it.
+/// It receives nothing (protocol 0: no hook in the receive path), skips the queueing discipline,
+/// does not block, and is closed by `execve`. Its holder needs no privilege. Before each frame
+/// stand ten bytes, `struct virtio_net_hdr`, zero or about what the device is to do to it.
 ///
 /// # Errors
 /// When the namespace cannot be entered or the device is gone.
@@ -40,8 +39,8 @@ mod kernel {
     nix::ioctl_read_bad!(outq, libc::TIOCOUTQ, libc::c_int);
 }
 
-/// Whether all that was sent by a socket has left it: a device has sent it, or whoever is behind a
-/// device made of software has taken it in.
+/// Whether all frames of a socket have left it: a device has sent them, or the receiver behind a
+/// software device has taken them.
 #[must_use]
 pub fn is_out(socket: &OwnedFd) -> bool {
     let mut bytes = 0;

@@ -39,7 +39,7 @@ fn sysfs() -> io::Result<OwnedFd> {
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result as i32) }
     };
     let none = ptr::null::<c_void>();
-    // SAFETY: a terminated string; what is returned is a new descriptor that nobody else has.
+    // SAFETY: a terminated string; the result is a new descriptor without another owner.
     let context = unsafe {
         let name = c"sysfs".as_ptr();
         OwnedFd::from_raw_fd(told(libc::syscall(libc::SYS_fsopen, name, CLOSE_ON_EXEC))?)
@@ -49,7 +49,7 @@ fn sysfs() -> io::Result<OwnedFd> {
         let context = context.as_raw_fd();
         told(libc::syscall(libc::SYS_fsconfig, context, CREATE, none, none, 0))?;
     }
-    // SAFETY: numbers only; what is returned is a new descriptor that nobody else has.
+    // SAFETY: numbers only; the result is a new descriptor without another owner.
     Ok(unsafe {
         let context = context.as_raw_fd();
         OwnedFd::from_raw_fd(told(libc::syscall(libc::SYS_fsmount, context, CLOSE_ON_EXEC, 0))?)

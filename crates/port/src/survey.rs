@@ -1,4 +1,4 @@
-//! What a network namespace really has: devices, their addresses, and routes.
+//! The actual contents of a network namespace: devices, their addresses, and routes.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -40,7 +40,7 @@ pub struct SurveyedDevice {
     pub addresses: Vec<IpNet>,
 }
 
-/// What a network namespace has.
+/// The contents of a network namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// Devices by name.

@@ -26,12 +26,12 @@ pub struct Change {
     pub mac: [u8; 6],
     /// The offload, by the kernel's name (`rx-gro`).
     pub feature: String,
-    /// What it was set to before.
+    /// Its former value.
     pub was: bool,
 }
 
-/// What was changed for a port. Keep it where a later process finds it: it
-/// can be undone by any, also after the one that made it was killed.
+/// The changes made for a port. Keep it where a later process finds it: it can be undone by any,
+/// also after the one that made it was killed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undo {
     /// The changes, in the order in which they were made. A port that is

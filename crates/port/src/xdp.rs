@@ -1,4 +1,4 @@
-//! What a driver can do with XDP, from the `netdev` family of generic netlink.
+//! A driver's XDP features, from the `netdev` family of generic netlink.
 
 use std::io;
 
@@ -30,7 +30,7 @@ pub struct XdpFeatures {
 }
 
 impl XdpFeatures {
-    /// What is taken to be so where the kernel cannot say: drivers of hardware mostly can.
+    /// The assumption where the kernel cannot say: drivers of hardware mostly can.
     pub(crate) fn presumed(kind: &Kind) -> Self {
         let native = matches!(kind, Kind::Veth | Kind::Tap | Kind::Physical { .. });
         Self { native, redirect_target: native && *kind != Kind::Veth, fragments: native }

@@ -1,8 +1,7 @@
 //! Ports of this kernel: facts, offloads, sockets, counters, neighbours.
 //!
-//! Needs root; says so and passes without. Every test makes fresh namespaces
-//! that only its own descriptors keep, so that nothing is left behind, even
-//! when it is killed.
+//! Needs root; prints a message and passes without. Every test makes fresh namespaces that only its
+//! own descriptors keep, so that nothing is left behind, even when it is killed.
 
 // A program for live frames is loaded with the plain system call.
 #![allow(unsafe_code)]
@@ -256,7 +255,7 @@ fn an_unreachable_peer_is_told() -> Result {
             .collect();
         assert_eq!(found, wanted, "{wants:?}: {limitations:?}");
     }
-    // The remedy that is told helps.
+    // The reported remedy helps.
     let told = prepare(&device, Wants::default())?.limitations[0].to_string();
     assert!(told.contains("ethtool -K DEVICE gro on"), "{told}");
     run(&there, "ethtool -K eup1 gro on")?;
@@ -335,7 +334,7 @@ fn a_socket_sends_what_the_peer_sees_and_receives_nothing() -> Result {
     let near = Device::open(&here, "eup0")?;
     let socket = open_socket(&near)?;
     let listener = in_namespace(&there, || {
-        // SAFETY: no pointers; the descriptor is new and nobody else's.
+        // SAFETY: no pointers; the descriptor is new and has no other owner.
         unsafe {
             let all = i32::from(0x88b5_u16.to_be());
             OwnedFd::from_raw_fd(libc::socket(libc::AF_PACKET, libc::SOCK_RAW, all))
@@ -447,7 +446,7 @@ fn merged_segments_reach_the_peer_as_one_packet() -> Result {
     Ok(())
 }
 
-/// What stands before [`merged`]: a checksum to complete, TCP over IPv4, 54 bytes of headers,
+/// The header before [`merged`]: a checksum to complete, TCP over IPv4, 54 bytes of headers,
 /// segments of 1000, where TCP's header begins, where its checksum is.
 const MERGED: [u8; 10] = [1, 1, 54, 0, 0xe8, 3, 34, 0, 16, 0];
 
@@ -465,8 +464,8 @@ fn merged() -> Vec<u8> {
 
 /// The bpf system call.
 fn bpf(command: i32, attributes: &mut [u64]) -> std::io::Result<i32> {
-    // SAFETY: the kernel reads and writes the attributes' own length; the
-    // pointers in them are the callers', who keep what they name alive.
+    // SAFETY: the kernel reads and writes the attributes' own length; the callers own the memory
+    // behind the pointers and keep it alive.
     let result = unsafe {
         libc::syscall(
             libc::SYS_bpf,
@@ -488,7 +487,7 @@ fn live_frames(device: u32, length: u64, count: u64) -> Result {
     let license = c"GPL";
     // Type XDP, four instructions.
     let mut load = [6 | 4 << 32, program.as_ptr() as u64, license.as_ptr() as u64, 0, 0, 0];
-    // SAFETY: a new descriptor that nobody else owns.
+    // SAFETY: a new descriptor without another owner.
     let program = unsafe { OwnedFd::from_raw_fd(bpf(5, &mut load)?) };
     let frame = vec![0xff_u8; 4096];
     let descriptor = u64::try_from(program.as_raw_fd())?;
@@ -527,7 +526,7 @@ fn frames_that_the_peer_refuses_are_counted() -> Result {
     assert_eq!((drops.live_frames, drops.transmit, drops.receive), (128, 128, 0));
     assert_eq!(other.read()?.receive, before + 128);
 
-    // Whoever holds the socket needs no privilege: not even here, as nobody.
+    // The holder of the socket needs no privilege: this test runs as the user `nobody`.
     let unprivileged = in_namespace(&here, || {
         // SAFETY: no pointers; the plain call changes this thread alone, which ends here.
         let dropped = unsafe { libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534) };

@@ -1,4 +1,4 @@
-//! What the classes above a queue are told of its packets.
+//! The counts of a queue's packets in the classes above it.
 
 use std::sync::atomic::AtomicU64;
 
@@ -29,7 +29,7 @@ pub(crate) fn count_drop(
     count_up(nodes, words, queue, |counters| counters.dropped(cause, bytes));
 }
 
-/// Says in a node's statistics what waits.
+/// Writes the queue length into a node's statistics.
 #[inline]
 pub(crate) fn publish(nodes: &[Node], words: &[AtomicU64], node: u32) {
     let hot = Counters { words, node: node as usize }.hot();
@@ -38,7 +38,7 @@ pub(crate) fn publish(nodes: &[Node], words: &[AtomicU64], node: u32) {
     set(&hot[PEAK], node.peak());
 }
 
-/// A packet has left a queue below: says so to this class and all above it.
+/// A packet has left a queue below: counts it in this class and all above it.
 pub(crate) fn leaves(nodes: &mut [Node], words: &[AtomicU64], mut class: u32, bytes: u32) {
     while class != NONE {
         let node = nodes.at_mut(class);

@@ -3,8 +3,7 @@
 
 use crate::settings::Rate;
 
-/// Buckets never hold less than this: what comes between two ticks of the timer wheel must
-/// not be lost.
+/// Buckets never hold less than this: tokens between two ticks of the timer wheel must not be lost.
 const LEAST_BURST_NS: u64 = 4096;
 /// Times are kept far from overflow: 146 years.
 const FAR_NS: u64 = 1 << 62;
@@ -54,7 +53,7 @@ impl Bucket {
         self.full_ns.saturating_sub(self.burst_ns)
     }
 
-    /// What it holds, at least 1 if it is open.
+    /// Its contents, at least 1 if it is open.
     #[inline]
     pub(crate) fn tokens(&self, now_ns: u64) -> u32 {
         let level_ns = now_ns.saturating_add(self.burst_ns).saturating_sub(self.full_ns);
@@ -70,7 +69,7 @@ impl Bucket {
         }
     }
 
-    /// Takes out what was sent. It may hold `extra` bytes more than its depth, for whoever has
+    /// Takes out what was sent. It may hold `extra` bytes more than its depth, for a child that
     /// waited for its turn: in a round, a cap below its share brings less than a turn.
     #[inline]
     pub(crate) fn charge(&mut self, now_ns: u64, bytes: u32, extra: u32) {

@@ -1,4 +1,4 @@
-//! What is set changes while packets wait.
+//! Settings change while packets wait.
 
 use std::sync::atomic::AtomicU64;
 
@@ -47,7 +47,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         Ok(())
     }
 
-    /// Sets how much may wait. What waits already stays.
+    /// Sets how much may wait. Waiting packets stay.
     ///
     /// # Errors
     /// It has gone.

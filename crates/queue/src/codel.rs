@@ -2,7 +2,7 @@
 
 use crate::settings::Codel;
 
-/// What happens to a packet that leaves.
+/// The verdict for a packet that leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,

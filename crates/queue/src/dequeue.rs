@@ -11,7 +11,7 @@ use crate::tree::{Id, Tree};
 /// A packet that leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due<T> {
-    /// What was put in.
+    /// The token of the packet.
     pub packet: T,
     /// Its bytes.
     pub length: u32,
@@ -22,9 +22,9 @@ pub struct Due<T> {
 }
 
 impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
-    /// Takes out what may leave: packets of `budget_bytes`, which the last one may exceed, but
-    /// no more than `out` has room for. What is dropped instead, `dropped` gets. Returns the
-    /// bytes taken out. Times never go back.
+    /// Takes out what may leave: packets of `budget_bytes`, which the last one may exceed, but no
+    /// more than `out` has room for. `dropped` gets the packets that are dropped instead. Returns
+    /// the bytes taken out. Times never go back.
     pub fn dequeue(
         &mut self,
         now_ns: u64,

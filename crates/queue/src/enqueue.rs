@@ -141,7 +141,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         None
     }
 
-    /// The packet is not one of these classes', after all.
+    /// The packet is not one of these classes'.
     #[cold]
     fn give_back(&mut self, mut class: u32, end: u32, length: u32) {
         while class != end {

@@ -1,4 +1,4 @@
-//! What waits: one pool of entries for all queues of a port, chained.
+//! Waiting packets: one pool of entries for all queues of a port, chained.
 
 use crate::node::{Amount, NONE, Node};
 
@@ -25,7 +25,7 @@ pub(crate) struct Taken<T> {
     pub(crate) length: u32,
     /// It understands marks.
     pub(crate) ecn: bool,
-    /// It is to be marked.
+    /// The packet gets a mark.
     pub(crate) mark: bool,
 }
 

@@ -1,5 +1,5 @@
-//! A port's queues and who may send next, as a state machine without clock and without
-//! packets: the caller hands in the time in nanoseconds and whatever stands for a packet.
+//! A port's queues and their scheduling, as a state machine without clock and packets: the caller
+//! passes the time in nanoseconds and a token for each packet.
 //!
 //! ```text
 //!                 port            rate of the port
@@ -22,32 +22,32 @@
 //! | `enqueue`    | a packet comes: limits, policies                            |
 //! | `dequeue`    | packets leave                                               |
 //! | `serve`      | whose turn it is, level by level                            |
-//! | `standing`   | who stands in line, and who waits for a rate                |
-//! | `account`    | what classes are told of their queues' packets              |
+//! | `standing`   | lists of nodes with work, and of nodes that wait for a rate |
+//! | `account`    | the counts of queues' packets in their classes              |
 //! | `node`       | one cache line for each node, cyclic lists                  |
 //! | `order`      | whose turns come, so that they can be fetched ahead         |
-//! | `entries`    | what waits                                                  |
+//! | `entries`    | waiting packets                                             |
 //! | `bucket`     | token buckets                                               |
-//! | `wheel`      | when caps and guarantees are to be looked at again          |
+//! | `wheel`      | times at which caps and guarantees are checked again        |
 //! | `red`, `codel` | drop policies                                             |
 //! | `statistics` | counters, in memory that others may map                     |
 //!
-//! # Who may send next
+//! # Order of sending
 //!
 //! At each level, from the port down:
 //!
-//! 1. Who has used up its *cap* (a token bucket) is not asked until it may send again.
-//! 2. Of the others, who has some of its *guarantee* left (another token bucket) goes first,
-//!    packet by packet in a circle. This is charged to the guarantee alone.
+//! 1. A child without *cap* left (a token bucket) is skipped until the bucket refills.
+//! 2. Children with *guarantee* left (another token bucket) send first, packet by packet in a
+//!    circle. This is charged to the guarantee alone.
 //! 3. Then, those that have work share by *weight*: deficit round robin (Shreedhar and Varghese,
 //!    SIGCOMM 1995) in bytes, in the form in which the last packet of a turn may overdraw and is
 //!    charged to the next turn (surplus round robin; Floyd's and Jacobson's link-sharing used it).
-//!    So nobody needs to know the next packet's length before it is taken, at no level.
+//!    So no level needs the next packet's length before it is taken.
 //!
-//! So a child gets its guarantee, and of what nobody's guarantee takes its weight's part; what one
-//! does not use, others get. Guarantees of siblings must fit into what their parent is sure
-//! to get: whoever admits them checks that. A policy may mark instead of dropping: then
-//! [`Due::mark`] says so, and the caller marks.
+//! So a child gets its guarantee, and of the unguaranteed rest its share by weight; unused shares
+//! go to others. Guarantees of siblings must fit into their parent's assured rate; the caller that
+//! admits them checks this. A policy may mark instead of dropping: then [`Due::mark`] is set, and
+//! the caller marks.
 //!
 //! # Bounds
 //!
@@ -61,18 +61,18 @@
 //!
 //! # Memory
 //!
-//! A node (queue, router, slice, scheduler) takes 64 bytes that packets touch, 320 of statistics,
-//! of which they touch 64, and some 320 that only capped, guaranteed, RED or CoDel nodes and changes
-//! touch; a packet that waits 36 bytes where `T` is a `u64`. All of it is reserved at the start, and
-//! pages that nobody uses cost address space only, but for the statistics of [`Tree::new`]. In a tree
-//! with more than 512 nodes, each has 32 bytes more, and a class of 64 children or more 4 to 8 for each
+//! A node (queue, router, slice, scheduler) takes 64 bytes that packets touch, and 320 of statistics,
+//! of them 64 touched by packets. Capped, guaranteed, RED or CoDel nodes and changes touch some 320
+//! more. A packet that waits takes 36 bytes where `T` is a `u64`. All of it is reserved at the start.
+//! Unused pages cost only address space, except for the statistics of [`Tree::new`]. In a tree with
+//! more than 512 nodes, each has 32 bytes more, and a class of 64 children or more 4 to 8 for each
 //! child, reserved when it is added.
 //!
-//! With very many queues, memory is what a packet waits for. Whoever puts packets in can say some
-//! packets ahead which queues they are for ([`Tree::prefetch`]); of those whose turns come next, the
-//! tree fetches ahead itself. Lists alone would name the next only when the one before has come from
-//! memory: so large classes write down in which order their children have come to stand in line. What
-//! stands there is a hint; whose turn it is, the lists say.
+//! With very many queues, memory is what a packet waits for. The caller can announce the queues of
+//! its next packets ([`Tree::prefetch`]); the tree itself prefetches the queues whose turns come
+//! next. Lists alone would name the next only when the one before has come from memory: so large
+//! classes write down in which order their children have come to stand in line. The order is a hint;
+//! the lists decide whose turn it is.
 
 mod account;
 mod bucket;

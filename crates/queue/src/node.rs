@@ -6,7 +6,7 @@ pub(crate) const NONE: u32 = u32::MAX;
 /// The port.
 pub(crate) const ROOT: u32 = 0;
 
-/// What a node is.
+/// The kind of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Level {
@@ -23,7 +23,7 @@ pub enum Level {
 }
 
 impl Level {
-    /// What a node's children are.
+    /// The kind of a node's children.
     pub(crate) fn below(self) -> Option<Self> {
         match self {
             Self::Port => Some(Self::Scheduler),
@@ -57,13 +57,13 @@ pub(crate) const HEAD: u8 = 4;
 pub(crate) const RED: u8 = 8;
 /// The queue's policy is [`crate::Policy::Codel`].
 pub(crate) const CODEL: u8 = 16;
-/// The node has some of its guarantee left, and is in the list of those besides.
+/// The node has some of its guarantee left, and is in the list of guaranteed nodes too.
 pub(crate) const ASSURED: u8 = 32;
 /// All of a queue's policies.
 pub(crate) const POLICIES: u8 = HEAD | RED | CODEL;
 
-/// Packets, and above them their bytes: one word, so that what comes or leaves costs each class above
-/// it one addition.
+/// Packets, and above them their bytes: one word, so that each arrival or departure costs each class
+/// above it one addition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Amount(pub(crate) u64);
 
@@ -100,14 +100,14 @@ impl Amount {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Node {
-    /// What waits in or under it; what more than 4 GiB would be is refused.
+    /// The waiting bytes in or under it; more than 4 GiB are refused.
     pub(crate) waiting: Amount,
     /// Neighbours in the cyclic list in which the node is.
     pub(crate) next: u32,
     pub(crate) prev: u32,
     pub(crate) parent: u32,
-    /// What it may still send in its turn. Below zero when the last packet was longer than
-    /// what was left: charged to the next turn.
+    /// The rest of its turn. Below zero when the last packet was longer than what was left: charged
+    /// to the next turn.
     pub(crate) deficit: i32,
     /// Of a queue, the entry that waits longest; of a class, whose turn it is among those with
     /// guarantees.
@@ -132,7 +132,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// The root, or a record that nobody uses.
+    /// The root, or an unused record.
     pub(crate) fn new(level: Level) -> Self {
         Self {
             waiting: Amount::default(),
@@ -162,7 +162,7 @@ impl Node {
         self.second != NONE
     }
 
-    /// Remembers what waits, if it is more than ever. Before anything leaves is enough: only
+    /// Notes the waiting packets, if they are a new maximum. Before anything leaves is enough: only
     /// then it has been at its highest. Says whether it was.
     #[inline]
     pub(crate) fn note_peak(&mut self) -> bool {
@@ -204,7 +204,7 @@ pub(crate) trait Nodes {
     /// Takes a node that is ready out of its parent's list.
     fn unlink(&mut self, node: u32);
 
-    /// What a node may send in a turn: at most 16384 times 65535, below 2^30.
+    /// The bytes of a node's turn: at most 16384 times 65535, below 2^30.
     fn turn(&self, node: u32) -> u32;
 
     /// Gives a node another turn's worth.

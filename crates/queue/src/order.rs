@@ -1,8 +1,7 @@
-//! In which order a class's children have come to stand in line, so that those whose turns come are
-//! known without going from one to the next, each of which might have to come from memory first.
+//! The order in which a class's children joined its list. So the tree knows the next children
+//! without following the list, where each step might wait for memory.
 //!
-//! A hint: who has left the line since is still named, and what is to be fetched depends on it, nothing
-//! else.
+//! A hint: it may name a child that has left the list since. Only prefetching depends on it.
 
 use crate::node::Node;
 
@@ -44,20 +43,20 @@ impl Order {
         }
     }
 
-    /// Who stood so many places behind this one; none if nobody did, or if it is not known.
+    /// The node so many places behind this one; none if there is none, or if it is not known.
     #[inline]
     pub(crate) fn behind(&self, node: &Node, places: u32) -> Option<u32> {
         let is_there = self.tail.wrapping_sub(node.place) > places;
         is_there.then(|| self.ring.get(self.slot(node.place.wrapping_add(places))).copied())?
     }
 
-    /// The same, where `behind` has named somebody at least as many places behind.
+    /// The same, where `behind` has named a node at least as many places behind.
     #[inline]
     pub(crate) fn at(&self, node: &Node, places: u32) -> u32 {
         self.ring[self.slot(node.place.wrapping_add(places))]
     }
 
-    /// Fetches what says so.
+    /// Prefetches the order.
     #[inline]
     pub(crate) fn fetch(&self, node: &Node, places: u32) {
         if let Some(slot) = self.ring.get(self.slot(node.place.wrapping_add(places))) {

@@ -4,7 +4,7 @@ use europa_impair::Random;
 
 use crate::settings::Red;
 
-/// What happens to a packet that comes.
+/// The verdict for an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,

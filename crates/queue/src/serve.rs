@@ -1,4 +1,4 @@
-//! Whose turn it is, level by level, and what becomes of it.
+//! Whose turn it is, level by level, and its result.
 
 use std::marker::PhantomData;
 use std::sync::atomic::AtomicU64;
@@ -15,7 +15,7 @@ use crate::tree::PolicyState;
 /// How many turns ahead a node is fetched, where its class has an order: 6, 12 and 16 were no better.
 const FAR: u32 = 8;
 
-/// What a visit to the tree needs of it.
+/// The parts of the tree that a visit needs.
 pub(crate) struct Visit<'a, T, F> {
     pub(crate) standing: Standing<'a>,
     pub(crate) entries: &'a mut Entries<T>,
@@ -29,12 +29,12 @@ pub(crate) struct Visit<'a, T, F> {
 }
 
 /// A level of the tree: what is asked for packets from above. The compiler makes code of its own for
-/// each, so that what one does again and again does not confuse the predictions of another.
+/// each, so that repeated branches of one do not confuse the predictions of another.
 trait Level {
     const IS_QUEUE: bool;
 
     /// Takes `allowed` bytes, which the last packet may exceed, from under a node that has work.
-    /// Who is below is settled when it returns; the node itself is not.
+    /// The children are settled when it returns; the node itself is not.
     fn serve<T: Copy, F: FnMut(T, Cause)>(
         visit: &mut Visit<'_, T, F>,
         node: u32,
@@ -111,7 +111,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         root.has_work() && (root.flags & CAP == 0 || shapes[ROOT as usize].cap.is_open(self.now_ns))
     }
 
-    /// Takes out of the tree what one visit allows. Returns its bytes.
+    /// Takes the packets of one visit out of the tree. Returns its bytes.
     pub(crate) fn turn(&mut self, budget: u32) -> u32 {
         let mut allowed = budget;
         let is_capped = self.standing.nodes.at(ROOT).flags & CAP != 0;
@@ -162,7 +162,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
     #[inline(never)]
     fn pick_assured(&self, child: u32, allowed: u32) -> (u32, u32) {
         let Shape { next, guarantee, .. } = &self.standing.shapes[child as usize];
-        // Packet by packet, so that nobody's guarantee waits for another's burst.
+        // Packet by packet, so that no guarantee waits for another's burst.
         let tokens = if *next == child { guarantee.tokens(self.now_ns) } else { 1 };
         (child, self.capped(child, allowed.min(tokens)))
     }
@@ -175,8 +175,8 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         allowed.min(self.standing.shapes[child as usize].cap.tokens(self.now_ns))
     }
 
-    /// Fetches what siblings will need whose turns come soon, each thing as soon as what it depends
-    /// on is there: the node, then what it leads to, then the next packets.
+    /// Prefetches the memory of siblings whose turns come soon, each part as soon as the one before
+    /// is there: the node, then its target, then the next packets.
     #[inline(always)]
     fn fetch_ahead(&self, class: u32, node: u32, is_queue: bool) {
         let Standing { nodes, orders, .. } = &self.standing;
@@ -211,8 +211,8 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         }
     }
 
-    /// The same from one to the next, where no order is kept: three turns ahead the node, two turns what
-    /// it leads to.
+    /// The same from one to the next, where no order is kept: three turns ahead the node, two turns its
+    /// target.
     #[inline]
     fn fetch_near(&self, this: &Node, is_queue: bool) {
         let Standing { nodes, .. } = &self.standing;
@@ -315,12 +315,12 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         turn
     }
 
-    /// Counts what left from under a node.
+    /// Counts packets that left from under a node.
     #[inline(always)]
     fn count(&mut self, node: u32, turn: Amount, is_queue: bool) {
         let hot = &self.hot[node as usize];
         let node = self.standing.nodes.at_mut(node);
-        // A queue's has been noted when its turn began, and it knows what waits.
+        // A queue's was noted when its turn began, and its length is known.
         if !is_queue {
             if node.note_peak() {
                 set(&hot[PEAK], node.peak());
@@ -332,7 +332,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         add(&hot[BYTES], turn.bytes().into());
     }
 
-    /// Counts and charges a node for what left from under it, and has it stand where it belongs now.
+    /// Counts and charges a node for packets that left from under it, and moves it to its place.
     #[inline(always)]
     fn settle(&mut self, class: u32, node: u32, turn: Amount, is_queue: bool) {
         self.count(node, turn, is_queue);
@@ -347,10 +347,10 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
             self.settle_emptied(class, node, turn, is_queue);
             return;
         }
-        // Who is alone takes nothing from anybody.
+        // A child without siblings takes nothing from others.
         if this.next != node {
             // No jump: whether the turn is over is as random as lengths are. Nothing overflows, as a
-            // turn exceeds by a packet at most what was left of it.
+            // turn exceeds the rest of it by a packet at most.
             let left = this.deficit.wrapping_sub_unsigned(turn.bytes());
             let is_over = left <= 0;
             let turn = unit * u32::from(this.weight);

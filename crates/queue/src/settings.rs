@@ -1,4 +1,4 @@
-//! What can be set.
+//! The settings.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +13,8 @@ pub struct Settings {
     pub nodes: u32,
     /// Most packets that wait at a time.
     pub packets: u32,
-    /// What the lightest of several children may send in a turn; within 64 to 16384. The longest
-    /// packet of the port is best: a packet k times as long takes k turns.
+    /// The turn of the lightest of several children; within 64 to 16384. The longest packet of the
+    /// port is best: a packet k times as long takes k turns.
     pub quantum_bytes: u32,
 }
 
@@ -30,7 +30,7 @@ impl Settings {
 pub struct Rate {
     /// Bits a second; at least 8.
     pub bits: u64,
-    /// Depth of the token bucket. The rate is reached only if this is at least what it brings
+    /// Depth of the token bucket. The rate is reached only if this is at least the rate's bytes
     /// between two calls of `dequeue`, and while the others have their turns; the last packet may
     /// overdraw it.
     pub burst_bytes: u64,
@@ -44,16 +44,16 @@ impl Rate {
     }
 }
 
-/// A child's part of what its parent may send.
+/// A child's share of its parent's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Part of what is left when all guarantees are served, in proportion to its siblings'
-    /// weights. 0 counts as 1.
+    /// Share of the rest after all guarantees, in proportion to its siblings' weights. 0 counts as
+    /// 1.
     pub weight: u16,
-    /// What is served before anybody's weight counts. Whoever sets guarantees sees to it that
-    /// the children's sum is at most what their parent is sure to get.
+    /// Bytes that are served before the weights apply. The caller makes sure that the guarantees of
+    /// the children fit into their parent's assured rate.
     pub guarantee: Option<Rate>,
-    /// What is never exceeded, even if nobody else wants to send.
+    /// The highest rate, also while no other child sends.
     pub cap: Option<Rate>,
 }
 
@@ -92,7 +92,7 @@ impl Limit {
     pub const NONE: Self = Self { packets: u32::MAX, bytes: u32::MAX };
 }
 
-/// Who goes when there is no room, or even before.
+/// The packets that are dropped when there is no room, or before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum Policy {
     /// The packet that comes.
@@ -100,14 +100,14 @@ pub enum Policy {
     Tail,
     /// Those that wait longest, to make room for the one that comes.
     Head,
-    /// Packets that come, the more likely the longer the queue has been of late.
+    /// Arriving packets, the more likely the longer the average queue.
     Red(Red),
     /// Packets that leave after all of them have waited too long for a while.
     Codel(Codel),
 }
 
-/// Random early detection (Floyd and Jacobson 1993, with the gentle slope of 2000): nobody is
-/// dropped while the mean length is below `min_bytes`; from there on the probability grows to
+/// Random early detection (Floyd and Jacobson 1993, with the gentle slope of 2000). No packet is
+/// dropped while the mean length is below `min_bytes`. From there on the probability grows to
 /// `probability` at `max_bytes`, and to 1 at twice that.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Red {
@@ -122,7 +122,7 @@ pub struct Red {
     /// How long the port takes for a typical packet: while nothing waits, the mean shrinks as
     /// if such packets came.
     pub packet_ns: u64,
-    /// Mark instead of dropping what understands marks, up to `max_bytes`.
+    /// Mark packets with ECN instead of dropping them, up to `max_bytes`.
     pub ecn: bool,
 }
 
@@ -133,7 +133,7 @@ pub struct Codel {
     pub target_ns: u64,
     /// How long all may wait longer before one is dropped.
     pub interval_ns: u64,
-    /// Mark instead of dropping what understands marks.
+    /// Mark packets with ECN instead of dropping them.
     pub ecn: bool,
 }
 
@@ -144,13 +144,13 @@ impl Default for Codel {
     }
 }
 
-/// What a queue is.
+/// The settings of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueSettings {
-    /// Its part of what its router may send.
+    /// Its share of its router's rate.
     pub share: Share,
     /// Most that waits in it.
     pub limit: Limit,
-    /// Who goes when that is reached.
+    /// The packets that are dropped at this limit.
     pub policy: Policy,
 }

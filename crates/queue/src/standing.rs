@@ -1,4 +1,5 @@
-//! Who stands in line: which nodes are in their parents' lists, and which wait for their rates.
+//! Lists of nodes with work: which nodes are in their parents' lists, and which wait for their
+//! rates.
 
 use crate::bucket::Bucket;
 use crate::node::{ASSURED, CAP, GUARANTEE, NONE, Node, Nodes, ROOT, State};
@@ -15,7 +16,7 @@ pub(crate) struct Shape {
     pub(crate) prev: u32,
 }
 
-/// What of a tree that takes.
+/// The part of a tree that takes packets.
 pub(crate) struct Standing<'a> {
     pub(crate) nodes: &'a mut [Node],
     pub(crate) shapes: &'a mut [Shape],
@@ -155,7 +156,7 @@ impl Standing<'_> {
     }
 
     /// Takes a node that has no work left out of line, and those above it that have none either.
-    /// What it did not use of its turn is lost, what it used too much stays charged.
+    /// The unused part of its turn is lost, the excess stays charged.
     #[inline]
     pub(crate) fn quiet(&mut self, mut node: u32) {
         while node != ROOT && !self.nodes.at(node).has_work() {

@@ -1,11 +1,11 @@
-//! What has become of packets, in memory that others may read meanwhile.
+//! Counters of packets, in memory that others may read meanwhile.
 //!
-//! One thread writes them, with plain stores; whoever maps them sees each word whole. Of memory for n
-//! nodes ([`WORDS`] each) the first 8 n words are *hot*, 8 for each node at its
+//! One thread writes them, with plain stores; a reader that maps them sees each word whole. Of memory
+//! for n nodes ([`WORDS`] each) the first 8 n words are *hot*, 8 for each node at its
 //! [`Id::index`](crate::Id::index), one cache line; the other 32 n are *cold*, 32 for each node in the
 //! same order. Layout 2:
 //!
-//! | hot     | what                                                                          |
+//! | hot     | content                                                                       |
 //! |---------|-------------------------------------------------------------------------------|
 //! | 0, 1    | packets, bytes that left                                                      |
 //! | 2       | packets that wait now, and in the upper 32 bits their bytes                   |
@@ -13,7 +13,7 @@
 //! | 4 to 6  | the lowest 8 bits of each count of waiting times, eight a word, lowest first  |
 //! | 7       | packets that left with a mark                                                 |
 //!
-//! | cold    | what                                                                          |
+//! | cold    | content                                                                       |
 //! |---------|-------------------------------------------------------------------------------|
 //! | 0       | packets handed back when their queue was removed                              |
 //! | 1 to 6  | packets dropped, by [`Cause`] in its order                                    |
@@ -23,11 +23,11 @@
 //! | 31      | packets that waited 2^32 ns (4.3 s) or more                                   |
 //!
 //! Cold words 8 to 31 are written each 64th time only, as each is a cache line that a packet would
-//! wait for: the count is the word plus what its lowest 8 bits are behind the hot ones, as a signed
-//! byte. So it matters little which of the two was read first.
+//! wait for: the count is the word plus the lag of its lowest 8 bits behind the hot ones, as a
+//! signed byte. So it matters little which of the two was read first.
 //!
-//! A class's words are its queues' sums, also of those that are gone, but it has no waiting times:
-//! who wants a slice's adds its queues'. Its hot word 2 is brought up to date when a packet leaves, is
+//! A class's words are the sums of its queues, also of removed ones, but it has no waiting times: a
+//! reader adds those of the queues. Its hot word 2 is brought up to date when a packet leaves, is
 //! dropped from a head or handed back, not when one comes; so is word 3 of all: if word 2 is more,
 //! that is the highest. That saves 16 stores a packet.
 
@@ -80,7 +80,7 @@ impl Cause {
         [Self::Packets, Self::Bytes, Self::Early, Self::Delay, Self::Share, Self::Room];
 }
 
-/// What the words of a node said.
+/// The values of a node's words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Packets that left.
@@ -108,7 +108,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Reads a node's words, of which `words` are all. Of words that there are not, zeros.
+    /// Reads a node's words from `words`, the words of all nodes. Zeros for missing words.
     pub fn read(words: &[AtomicU64], index: u32) -> Self {
         let (nodes, index) = (words.len() / WORDS, index as usize);
         let word = |at: usize| words.get(at).map_or(0, |word| word.load(Ordering::Acquire));
@@ -166,7 +166,7 @@ pub fn bucket_ns(bucket: usize) -> u64 {
     if bucket + 1 < BUCKETS { 1 << (10 + bucket) } else { u64::MAX }
 }
 
-/// What each packet touches of a node's words: a cache line.
+/// The part of a node's words that each packet touches: a cache line.
 pub(crate) type Hot = [AtomicU64; HOT];
 
 /// All nodes', by index.
@@ -186,7 +186,7 @@ pub(crate) fn set(word: &AtomicU64, value: u64) {
     word.store(value, Ordering::Relaxed);
 }
 
-/// Counts a waiting time. Says in which bucket, if its cold word is to be written: see [`LAG`].
+/// Counts a waiting time. Returns the bucket, if its cold word needs a write: see [`LAG`].
 #[inline]
 #[must_use]
 pub(crate) fn waited(hot: &Hot, ns: u64) -> Option<u32> {
@@ -288,7 +288,7 @@ mod tests {
             assert_eq!((read.waited[3], read.waited[23]), (count, count));
             assert_eq!((read.drops[5], read.dropped_bytes), (count, count * 100));
         }
-        // The cold word was written after the hot one had been read.
+        // The writer changed the cold word after the hot one was read.
         of(1).write(3);
         assert_eq!(Statistics::read(&words, 1).waited[3], 1000);
         for other in [0, 2, 3, 1000] {

@@ -1,4 +1,4 @@
-//! The tree: what there is in it, and how that changes.
+//! The tree: its contents and their changes.
 
 use std::sync::atomic::AtomicU64;
 
@@ -43,7 +43,7 @@ pub enum Error {
     /// Nothing of this kind can be where it is wanted.
     #[error("found a {found:?} where another level is wanted")]
     Level {
-        /// What was named.
+        /// The level of the named node.
         found: Level,
     },
     /// All nodes are in use.
@@ -61,14 +61,14 @@ pub enum Error {
     /// The memory for statistics is too small.
     #[error("statistics need {wanted} words, found {found}")]
     Words {
-        /// What is needed.
+        /// The needed words.
         wanted: usize,
-        /// What is there.
+        /// The available words.
         found: usize,
     },
 }
 
-/// What a queue's policy remembers.
+/// The state of a queue's policy.
 pub(crate) enum PolicyState {
     /// Nothing.
     Plain,
@@ -76,7 +76,7 @@ pub(crate) enum PolicyState {
     Codel(CodelState),
 }
 
-/// What no packet looks at.
+/// The part that no packet touches.
 struct Kin {
     child: u32,
     next: u32,
@@ -89,8 +89,8 @@ struct Kin {
     queues: Vec<u32>,
 }
 
-/// One port's queues. `T` is what stands for a packet, `S` the memory for statistics, as
-/// [`Statistics`] reads it.
+/// One port's queues. `T` stands for a packet, `S` is the memory for statistics, as [`Statistics`]
+/// reads it.
 pub struct Tree<T, S = Box<[AtomicU64]>> {
     pub(crate) nodes: Vec<Node>,
     pub(crate) shapes: Vec<Shape>,
@@ -108,7 +108,7 @@ pub struct Tree<T, S = Box<[AtomicU64]>> {
 }
 
 impl<T: Copy> Tree<T> {
-    /// An empty tree whose statistics nobody else reads.
+    /// An empty tree with private statistics.
     pub fn new(settings: Settings) -> Self {
         let words = (0..Self::words(settings)).map(|_| AtomicU64::new(0)).collect();
         Self::make(settings, words)
@@ -196,7 +196,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         node
     }
 
-    /// What of it says who stands in line.
+    /// Its part of the lists of nodes with work.
     #[inline]
     pub(crate) fn standing(&mut self) -> Standing<'_> {
         let Self { nodes, shapes, wheel, orders, now_ns, .. } = self;
@@ -289,7 +289,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         Ok(id)
     }
 
-    /// Adds a queue that has no number in the slice: only who gets its name can use it.
+    /// Adds a queue without a number in the slice: only the receiver of its name can use it.
     ///
     /// # Errors
     /// The router has gone or is none, or there is no room.
@@ -316,7 +316,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         self.local(self.find(slice)?, local).map(|node| self.id(node))
     }
 
-    /// What a node is.
+    /// The kind of a node.
     ///
     /// # Errors
     /// It has gone.
@@ -324,7 +324,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         Ok(self.nodes.at(self.get(id)?).level)
     }
 
-    /// Removes a node and all below it. What waited there is handed back.
+    /// Removes a node and all below it. The packets that waited there are handed back.
     ///
     /// # Errors
     /// It has gone, or is the port.
@@ -441,7 +441,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         self.len() == 0
     }
 
-    /// What has become of a node's packets.
+    /// Counters of a node's packets.
     ///
     /// # Errors
     /// It has gone.

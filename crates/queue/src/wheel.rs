@@ -1,6 +1,6 @@
-//! Who is to be looked at when: a hierarchical timing wheel (Varghese and Lauck 1987) of six
-//! levels of 64 slots, with ticks of 1024 ns. Setting and clearing a timer costs two list
-//! changes; a timer moves down at most five times before it is due.
+//! The nodes to check, by time: a hierarchical timing wheel (Varghese and Lauck 1987) of six levels
+//! of 64 slots, with ticks of 1024 ns. Setting and clearing a timer costs two list changes; a timer
+//! moves down at most five times before it is due.
 
 use crate::node::NONE;
 
@@ -48,7 +48,7 @@ impl Wheel {
 
     /// Sets a node's timer, unless it is set for earlier already.
     pub(crate) fn set(&mut self, node: u32, due_ns: u64) {
-        // Never early; and in the future, so that whoever sets it again makes progress.
+        // Never early; and in the future, so that a caller that sets it again makes progress.
         let tick = due_ns.div_ceil(1 << TICK_SHIFT).max(self.tick + 1);
         let timer = self.timers[node as usize];
         if timer.place != OFF {
@@ -62,7 +62,7 @@ impl Wheel {
 
     fn place(&mut self, node: u32, tick: u64) {
         let tick = if tick ^ self.tick < HORIZON { tick } else { self.tick | (HORIZON - 1) };
-        // The slots of a level are what differs from now in that level's bits, and in none above.
+        // The slots of a level differ from now in that level's bits, and in none above.
         let differs = (tick ^ self.tick) | 1;
         let level = ((63 - differs.leading_zeros()) / SLOT_BITS) as usize;
         let slot = (tick >> (SLOT_BITS * level as u32)) as usize % SLOTS;
@@ -101,7 +101,7 @@ impl Wheel {
 
     /// The first slot with timers, and the tick at which it begins.
     fn first(&self) -> Option<(usize, u64)> {
-        // Whatever is on a lower level is due before all that is on a higher.
+        // Each timer on a lower level is due before all on a higher.
         let level = self.busy.iter().position(|busy| *busy != 0)?;
         let slot = u64::from(self.busy[level].trailing_zeros());
         let shift = SLOT_BITS * level as u32;

@@ -80,7 +80,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The plainest queue manager: what waits where.
+/// The plainest queue manager: the waiting packets of each queue.
 #[derive(Default)]
 struct Model {
     /// All nodes ever made, with parents and settings of queues.
@@ -95,7 +95,7 @@ const ROOM: usize = 60;
 
 impl Model {
     fn pick(&self, at: usize) -> Id {
-        // The newest first, so that there is something in each level.
+        // The newest first, so that each level has work.
         let nodes = &self.nodes[self.nodes.len().saturating_sub(12)..];
         nodes.get(at % nodes.len().max(1)).map_or(Id::PORT, |(id, _)| *id)
     }
@@ -106,7 +106,7 @@ impl Model {
         queues.get(at % queues.len().max(1)).map_or(Id::PORT, |(id, _)| *id)
     }
 
-    /// Marks a node and all below it as gone; says what waited there.
+    /// Marks a node and all below it as gone; returns the packets that waited there.
     fn remove(&mut self, id: Id) -> Vec<u32> {
         self.gone.insert(id);
         let children: Vec<Id> = self
@@ -294,7 +294,7 @@ fn enqueue(
     let first: Vec<u32> = queue.iter().map(|(serial, _)| *serial).collect();
     let own = dropped.iter().filter(|(gone, _)| gone == serial).count();
     prop_assert_eq!(own, usize::from(!waits));
-    // From the head, in order, nobody else's.
+    // From the head, in order, of this queue only.
     for (at, (gone, _)) in dropped.iter().filter(|(gone, _)| gone != serial).enumerate() {
         prop_assert_eq!(first.get(at), Some(gone));
         queue.pop_front();
@@ -331,7 +331,7 @@ proptest! {
                 prop_assert!(statistics.peak >= statistics.waiting);
             }
         }
-        // All that is left comes out in time: nobody is forgotten.
+        // All waiting packets leave in time: no queue is forgotten.
         let mut rounds = 0;
         while let Some(due) = tree.next_due(now) {
             prop_assert!(due >= now);

@@ -139,7 +139,7 @@ fn rates_and_weights_change_while_packets_wait() {
 #[derive(Clone, Debug)]
 struct Plan {
     weight: u16,
-    /// Parts of what the parent is sure to get.
+    /// Parts of the parent's assured rate.
     guarantee: Option<f64>,
     /// Part of the port's rate.
     cap: Option<f64>,
@@ -167,7 +167,7 @@ fn plan(levels: u32) -> BoxedStrategy<Plan> {
 }
 
 impl Plan {
-    /// What it can make use of, as a part of the port's rate.
+    /// Its demand, as a part of the port's rate.
     fn usable(&self) -> f64 {
         let below = if self.children.is_empty() {
             self.demand.unwrap_or(1.0)
@@ -177,13 +177,13 @@ impl Plan {
         below.min(self.cap.unwrap_or(1.0))
     }
 
-    /// What it is sure to get of what its parent is.
+    /// Its guaranteed part of its parent's rate.
     fn sure(&self, parent: f64) -> f64 {
         (self.guarantee.unwrap_or(0.0) * parent).min(self.cap.unwrap_or(1.0))
     }
 
-    /// Shares out as a fluid would: guarantees, and then what is left by weight. Adds what each
-    /// queue gets to `queues`.
+    /// Shares out as a fluid would: guarantees, and then the rest by weight. Adds each queue's
+    /// share to `queues`.
     fn ideal(&self, rate: f64, sure: f64, queues: &mut Vec<f64>) {
         if self.children.is_empty() {
             queues.push(rate);
@@ -210,7 +210,7 @@ impl Plan {
         }
     }
 
-    /// Makes the same in the tree. `sure` is what the parent is sure to get.
+    /// Makes the same in the tree. `sure` is the parent's assured rate.
     fn make(
         &self,
         tree: &mut Tree<common::Packet>,
@@ -222,7 +222,8 @@ impl Plan {
         let rate = |part: f64, us| Rate::over((part * bits) as u64, us);
         let sure = self.sure(sure);
         let guarantee = self.guarantee.filter(|_| sure > 0.0).map(|_| rate(sure, 2_000));
-        // Longer than a round: who waits longer for its turn than its burst lasts loses of its cap.
+        // Longer than a round: a queue that waits longer for its turn than its burst lasts loses
+        // part of its cap.
         let cap = self.cap.map(|part| rate(part, 10_000));
         let share = Share { weight: self.weight, guarantee, cap };
         if self.children.is_empty() {
@@ -253,7 +254,7 @@ proptest! {
         let root = Plan { weight: 1, guarantee: None, cap: None, demand: None, children: schedulers };
         let mut ideal = Vec::new();
         root.ideal(1.0, 1.0, &mut ideal);
-        // What the bursts allow passes first.
+        // The bursts pass first.
         run(&mut tree, &mut sources, 0, SECOND / 4, 100_000);
         sources.iter_mut().for_each(|source| (source.left, source.lost) = (0, 0));
         run(&mut tree, &mut sources, SECOND / 4, SECOND * 5 / 4, 100_000);

@@ -1,4 +1,4 @@
-//! What the mapped words say of a queue, beside what the tree itself says.
+//! The values of a queue's mapped words, and the tree's own.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

@@ -1,7 +1,7 @@
-//! Connections for whoever may not make any, as often as they are needed: peers come and go.
+//! Connections for processes that may not make any, as often as they are needed: peers come and go.
 //!
-//! What is opened is one end of a pair. Whoever holds it asks, and a thread of the process
-//! that opened it connects and sends the socket. The thread ends with either of the two.
+//! One end of a pair is opened. Its holder asks, and a thread of the process that opened it
+//! connects and sends the socket. The thread ends with either of the two.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,14 +15,14 @@ use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 
-/// Who asks may be hostile: so much time passes between two connections.
+/// The asking process may be hostile: so much time passes between two connections.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// An answer; a socket comes with the first.
 #[derive(Serialize, Deserialize)]
 enum Answer {
     Connected,
-    /// What the system said.
+    /// The system's error.
     Refused(i32),
 }
 
@@ -32,16 +32,16 @@ pub struct Connector(Channel<(), Answer>);
 /// Why there is no connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missed {
-    /// The system refuses it: mostly, nobody listens there.
+    /// The system refuses it: mostly, the path has no listener.
     #[error("cannot connect: {}", .0.desc())]
     Refused(Errno),
-    /// Whoever connects has gone. Another one has to be opened.
+    /// The connecting thread has gone. Another one has to be opened.
     #[error("whoever connects for this router has gone")]
     Gone,
 }
 
 impl Connector {
-    /// Takes what was opened.
+    /// Takes the opened socket.
     pub fn new(opened: OwnedFd) -> Self {
         Self(Channel::new(opened))
     }
@@ -82,7 +82,7 @@ impl AsFd for Connector {
 pub(crate) fn serve(path: PathBuf) -> io::Result<OwnedFd> {
     let failed = |error: ChannelError| io::Error::other(error.to_string());
     let (asked, end) = pair::<Answer, ()>().map_err(failed)?;
-    // Room for a few answers: sockets that nobody takes are not to gather.
+    // Room for a few answers: unused sockets must not accumulate.
     setsockopt(&asked, sockopt::SndBuf, &1)?;
     let connect = move || answer_all(asked, &path);
     thread::Builder::new().name("connector".to_owned()).spawn(connect)?;

@@ -1,7 +1,7 @@
 //! Files and sockets that elements use: their names, and how they are opened.
 //!
-//! A router's document grants what its elements ask for, both name it in the same words, and
-//! so a grant fits exactly one name:
+//! A router's document grants the requests of its elements. Both name a resource in the same words,
+//! and so a grant fits exactly one name:
 //!
 //! ```text
 //! read: /var/traces/in.pcap          connect: tcp 192.0.2.1:80
@@ -14,7 +14,7 @@
 //! |-----------|------------------------------------------------|
 //! | `name`    | names: reading and writing them                |
 //! | `open`    | opening: by the user, and by a node for others |
-//! | `connector` | connections for whoever may not make any     |
+//! | `connector` | connections for processes that may not make any |
 
 mod connector;
 mod name;

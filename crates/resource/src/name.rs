@@ -19,7 +19,7 @@ pub enum Resource {
     Connect(Socket),
 }
 
-/// What is done with a resource.
+/// The use of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Access {
     /// [`Resource::Read`].
@@ -35,11 +35,11 @@ pub enum Access {
 /// A socket's name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Socket {
-    /// What kind of socket.
+    /// The kind of socket.
     pub kind: Kind,
     /// Its own place if it listens, otherwise its peer's.
     pub at: Place,
-    /// Its own place if it connects and that is not to be chosen by the system.
+    /// Its own place if it connects, unless the system chooses that.
     pub from: Option<Place>,
 }
 
@@ -54,7 +54,7 @@ pub enum Kind {
     Unix,
     /// Datagrams inside this machine.
     UnixDatagram,
-    /// What agrees on memory that two processes share for frames.
+    /// The protocol that agrees on memory which two processes share for frames.
     Memif,
 }
 
@@ -101,7 +101,7 @@ impl Socket {
     /// Reads a name as it is written in documents: `udp 192.0.2.1:53 from 0.0.0.0:1053`.
     ///
     /// # Errors
-    /// What was found and what was wanted.
+    /// The text found, and the wanted form.
     pub fn parse(text: &str) -> Result<Socket, String> {
         let (kind, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
         let known = Kind::ALL.iter().find(|(name, _)| *name == kind);
@@ -125,7 +125,7 @@ impl Place {
     /// Reads the place of a socket of this kind.
     ///
     /// # Errors
-    /// What was found and what was wanted.
+    /// The text found, and the wanted form.
     pub fn parse(kind: Kind, text: &str) -> Result<Place, String> {
         let text = text.trim();
         if kind.is_local() {
@@ -157,7 +157,7 @@ impl Resource {
     /// Reads a name as it is written in documents.
     ///
     /// # Errors
-    /// What was found and what was wanted.
+    /// The text found, and the wanted form.
     pub fn parse(access: Access, what: &str) -> Result<Resource, String> {
         let file = || {
             let name = path(what, 4095)?;
@@ -180,7 +180,7 @@ impl Resource {
         })
     }
 
-    /// What is done with it.
+    /// Its use.
     pub fn access(&self) -> Access {
         match self {
             Resource::Read(_) => Access::Read,
@@ -196,7 +196,7 @@ impl Resource {
         socket.kind == Kind::Memif
     }
 
-    /// Its name without what is done with it.
+    /// Its name without its use.
     pub fn what(&self) -> String {
         match self {
             Resource::Read(path) | Resource::Write(path) => path.clone(),
@@ -208,7 +208,7 @@ impl Resource {
 impl std::str::FromStr for Resource {
     type Err = String;
 
-    /// Reads what [`fmt::Display`] writes: `read: /var/traces/in.pcap`.
+    /// Reads the text of [`fmt::Display`]: `read: /var/traces/in.pcap`.
     fn from_str(text: &str) -> Result<Resource, String> {
         let (name, what) = text.split_once(':').unwrap_or((text, ""));
         let access = Access::ALL.iter().find(|(known, _)| *known == name.trim());

@@ -19,14 +19,14 @@ use nix::sys::socket::{
 use crate::connector;
 use crate::name::{Kind, Place, Resource, Socket};
 
-/// Who may connect to the socket of a memif: its memory is everybody's who does.
+/// The processes that may connect to a memif's socket: each of them shares its memory.
 const MEMIF_MODE: u32 = 0o600;
 
 impl Resource {
     /// Opens it for the caller itself. Sockets do not block afterwards.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn open(&self) -> io::Result<OwnedFd> {
         match self {
             Resource::Read(path) => Ok(File::open(path)?.into()),
@@ -37,11 +37,11 @@ impl Resource {
     }
 
     /// Opens it for a router, by a process that has more rights and must not wait: files are
-    /// regular ones, and a stream may still be connecting. A file to write is made anew, so
-    /// that whoever had the one before can do it no harm.
+    /// regular ones, and a stream may still be connecting. A file to write is a new one, so a
+    /// process with the old file cannot affect it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn open_granted(&self) -> io::Result<OwnedFd> {
         let careful = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
         match self {
@@ -69,7 +69,7 @@ impl Resource {
     /// Opens something in its place that changes nothing, for trying a configuration.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn stand_in(&self) -> io::Result<OwnedFd> {
         match self {
             Resource::Read(_) => self.open_granted(),
@@ -78,10 +78,10 @@ impl Resource {
         }
     }
 
-    /// Removes the file that its socket has left in the file system, if nobody serves it any more.
+    /// Removes the file of its socket, if the socket has no server any more.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn clear(&self) -> io::Result<()> {
         let place = match self {
             Resource::Listen(socket) => Some(&socket.at),
@@ -108,7 +108,7 @@ impl Socket {
             (Kind::Tcp, Place::Inet(address)) => {
                 let listener = TcpListener::bind(address)?;
                 listener.set_nonblocking(true)?;
-                // What it accepts has it too.
+                // The connections that it accepts have it too.
                 let _ = setsockopt(&listener, sockopt::TcpNoDelay, &true);
                 Ok(listener.into())
             }
@@ -177,11 +177,10 @@ impl Socket {
     }
 }
 
-/// Takes the next connection of a listening socket, and tells who is at its other end. It does
-/// not block.
+/// Takes the next connection of a listening socket, and returns its peer. It does not block.
 ///
 /// # Errors
-/// What the system says: [`io::ErrorKind::WouldBlock`] if there is none.
+/// The system's error: [`io::ErrorKind::WouldBlock`] if there is none.
 pub fn accept(listener: &OwnedFd, kind: Kind) -> io::Result<(OwnedFd, Option<IpAddr>)> {
     let listener = listener.try_clone()?;
     if kind.is_local() {
@@ -194,7 +193,7 @@ pub fn accept(listener: &OwnedFd, kind: Kind) -> io::Result<(OwnedFd, Option<IpA
     Ok((stream.into(), Some(from.ip())))
 }
 
-/// What the system has said.
+/// The system's error.
 pub(crate) fn of_memif(error: MemifError) -> io::Error {
     match error {
         MemifError::Path { source, .. } | MemifError::Kernel { source, .. } => source.into(),
@@ -210,7 +209,7 @@ fn reach(socket: &OwnedFd, to: &dyn SockaddrLike) -> io::Result<()> {
     }
 }
 
-/// Takes away the socket that somebody left behind who has ended.
+/// Removes the socket of a process that has ended.
 fn clear(path: &str) -> io::Result<()> {
     Ok(memif::clear(Path::new(path))?)
 }

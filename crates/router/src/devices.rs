@@ -18,7 +18,7 @@ pub(crate) struct PoolDevices {
     pub(crate) sent: bool,
     /// Not everything could be sent in this round: an element may keep the rest.
     pub(crate) blocked: bool,
-    /// What a graph may take while it is built.
+    /// The descriptors that a graph may take while it is built.
     pub(crate) grants: Grants,
 }
 
@@ -46,7 +46,8 @@ impl Devices for PoolDevices {
             self.sent = true;
             self.endpoint.send_keeping(host, batch, keep);
         }
-        // Linux is slower than the fast path: what it cannot take is lost, here and not later.
+        // Linux is slower than the fast path: packets that it cannot take are lost, here and not
+        // later.
         batch.clear();
     }
 

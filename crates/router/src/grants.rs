@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 
 use europa_resource::Resource;
 
-/// What is there for elements to take, each once.
+/// The descriptors that elements may take, each once.
 #[derive(Default)]
 pub(crate) struct Grants(RefCell<Vec<(String, OwnedFd)>>);
 

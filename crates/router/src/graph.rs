@@ -96,7 +96,7 @@ const TRIAL_SLOTS: u32 = 512;
 const MOST_WARNINGS_BYTES: usize = 16_384;
 
 /// Builds a configuration without interfaces that work, and forgets it: a line for each warning.
-/// `grants` stand for what it is granted.
+/// `grants` stand for its grants.
 ///
 /// # Errors
 /// Every mistake, with file, line and the text underlined.

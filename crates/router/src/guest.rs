@@ -1,9 +1,9 @@
 //! A router that runs inside the switch's worker, among others: within a budget of time for
 //! each of its turns and a quota of memory, and with its panics caught.
 //!
-//! This protects configurations of Europa's own elements from each other. It is no isolation:
-//! they share a process. What its work costs is looked at after each batch of each element, so
-//! a turn may be longer than its budget by what one element does with one batch.
+//! This protects configurations of Europa's own elements from each other. It is no isolation: they
+//! share a process. The engine checks the cost after each batch of each element, so a turn may
+//! exceed its budget by one element's work on one batch.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -34,7 +34,7 @@ const STRIKES: u32 = 8;
 /// So many other turns make up for one that is far too long: a turn that is cut may end before
 /// the element that takes too long has its share.
 const MAKE_UP: u32 = 4;
-/// Most bytes of a router's tables of routes: addresses, most of which nothing is behind.
+/// Most bytes of a router's tables of routes: addresses, mostly without memory behind them.
 const TABLE_BYTES: i64 = 512 << 20;
 /// Lines that a router's log takes in a second.
 const LINES: u32 = 100;
@@ -44,7 +44,7 @@ const MOST_ORDERS: usize = 16;
 /// How a router inside the switch goes, since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestStats {
-    /// What it may take.
+    /// Its limits.
     pub budget_ns: u64,
     /// Turns.
     pub turns: u64,
@@ -58,18 +58,18 @@ pub struct GuestStats {
     pub overruns: u64,
     /// Packets received.
     pub packets: u64,
-    /// Bytes of memory beside its pool; of tables of routes, what is filled.
+    /// Bytes of memory without its pool; of tables of routes, the filled part.
     pub memory_bytes: u64,
     /// Most bytes that it may have.
     pub quota_bytes: u64,
-    /// Bytes of addresses of its tables of routes; memory stands behind what is written to.
+    /// Bytes of addresses of its tables of routes; only written pages have memory.
     pub table_bytes: u64,
 }
 
 /// A router inside the switch.
 pub struct Guest {
     orders: Served<Answer, Order>,
-    /// Who else gives orders: whoever follows the routes of the slow path.
+    /// The second source of orders: the mirror of the slow path.
     admitted: Option<Channel<Answer, Order>>,
     pool: PoolView,
     log: Log,
@@ -89,8 +89,8 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// A router that takes its orders from `orders`, on the packet pool `pool`. The first
-    /// order says what to be.
+    /// A router that takes its orders from `orders`, on the packet pool `pool`. The first order has
+    /// its settings.
     pub fn new(orders: Served<Answer, Order>, pool: PoolView, log: OwnedFd) -> Self {
         let lines = Rc::new(Cell::new(LINES));
         Self {
@@ -112,7 +112,7 @@ impl Guest {
         }
     }
 
-    /// What is readable when there is an order. Another one after each order.
+    /// The descriptor that is readable when there is an order. Another one after each order.
     pub fn waits_for(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let admitted = self.admitted.as_ref().map(AsFd::as_fd);
         std::iter::once(self.orders.as_fd()).chain(admitted)
@@ -136,7 +136,7 @@ impl Guest {
     /// anything. It works with the batches of `stock`.
     ///
     /// # Errors
-    /// Why the router cannot go on. It is to be dropped.
+    /// Why the router cannot go on. This connection must be dropped.
     pub fn turn(&mut self, now: Instant, stock: &mut Stock) -> Result<bool, String> {
         let begun = ticks::now();
         let worked = self.guarded(|running| {
@@ -156,7 +156,7 @@ impl Guest {
         Ok(worked)
     }
 
-    /// Adds what a turn took to the router's account.
+    /// Adds the time of a turn to the router's account.
     fn charge(&mut self, counts: u64) -> Result<(), String> {
         self.spent += counts;
         self.longest = self.longest.max(counts);
@@ -179,10 +179,10 @@ impl Guest {
     /// Carries out orders, if there are any. Whether there may be more.
     ///
     /// # Errors
-    /// Why the router cannot go on. It is to be dropped.
+    /// Why the router cannot go on. This connection must be dropped.
     pub fn hear(&mut self) -> Result<bool, String> {
         for _ in 0..MOST_ORDERS {
-            // On its account as well: what carries the order out drops it.
+            // In its quota as well: the code that carries the order out drops it.
             let received = counted(&mut self.account, || self.orders.try_receive())?
                 .map_err(|error| format!("orders: {error}"))?;
             let Some((order, descriptors)) = received else { return self.hear_admitted() };
@@ -216,7 +216,7 @@ impl Guest {
     }
 
     /// One order, which may be as long as a batch of packets takes: the next one waits for its
-    /// turn. Who gives them may go at any time.
+    /// turn. The sender of orders may go at any time.
     fn hear_admitted(&mut self) -> Result<bool, String> {
         let Some(mut admitted) = self.admitted.take() else { return Ok(false) };
         match counted(&mut self.account, || admitted.try_receive())? {
@@ -292,7 +292,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Drops the router, whatever state it is in.
+    /// Drops the router, in any state.
     fn forget(&mut self) {
         let running = self.running.take();
         let _ = counted(&mut self.account, || drop(running));
@@ -305,7 +305,7 @@ impl Guest {
 
     /// How it goes.
     pub fn stats(&self) -> GuestStats {
-        let packets = self.running.as_ref().map_or(0, |r| r.devices.endpoint.received);
+        let packets = self.running.as_ref().map_or(0, |r| r.devices.endpoint.received());
         GuestStats {
             packets,
             spent_ns: ticks::to_ns(self.spent),
@@ -326,7 +326,7 @@ impl Drop for Guest {
 /// Does something that may panic, and puts the memory that it takes and frees on an account.
 fn counted<R>(account: &mut Account, work: impl FnOnce() -> R) -> Result<R, String> {
     let outer = account::enter(*account);
-    // What a panic leaves half-changed is the router's alone, and is dropped.
+    // State that a panic leaves half-changed belongs to the router alone, and is dropped.
     let done = catch_unwind(AssertUnwindSafe(work));
     *account = account::enter(outer);
     done.map_err(|panic| format!("it panicked: {}", message(&*panic)))
@@ -337,7 +337,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why")
 }
 
-/// A log that takes so many lines until it is told otherwise: others wait while it is written.
+/// A log that takes so many lines until a further order: others wait while it is written.
 fn bounded(mut file: File, lines: Rc<Cell<u32>>) -> Log {
     Rc::new(RefCell::new(move |text: &str| {
         let last = match lines.get() {

@@ -2,23 +2,24 @@
 //!
 //! | file      | concern                                              |
 //! |-----------|------------------------------------------------------|
-//! | `orders`  | what the node tells a router, and its answers        |
+//! | `orders`  | the node's orders to a router, and its answers       |
 //! | `devices` | the router's interfaces: rings of its packet pool    |
 //! | `grants`  | files and sockets that were opened for it            |
 //! | `graph`   | from a configuration's text to a running graph       |
 //! | `running` | a graph on a pool: rounds, orders                   |
+//! | `ledger`  | where its packets are                                |
 //! | `process` | the process: orders, rounds of the engine, and sleep |
 //! | `guest`   | the same inside the switch, within bounds            |
 //! | `program` | the same for a data plane of the owner's own         |
 //!
-//! A router process has no privilege, and no descriptors but its pool, its control socket,
-//! three to sleep and wake (the waker, a pipe, and the switch's doorbell), and what its
-//! document grants.
+//! A router process has no privilege, and no descriptors but its pool, its control socket, three to
+//! sleep and wake (the waker, a pipe, and the switch's doorbell), and its document's grants.
 
 mod devices;
 mod grants;
 pub mod graph;
 mod guest;
+mod ledger;
 pub mod orders;
 mod process;
 mod program;
@@ -27,5 +28,6 @@ mod running;
 pub use europa_engine::Stock;
 pub use graph::check;
 pub use guest::{Guest, GuestStats};
+pub use ledger::Ledger;
 pub use process::{RouterError, run};
 pub use program::become_program;

@@ -1,4 +1,4 @@
-//! What the node tells a router, and what a router answers.
+//! The node's orders to a router, and a router's answers.
 
 use std::net::Ipv4Addr;
 
@@ -9,27 +9,26 @@ use serde::{Deserialize, Serialize};
 /// any number of [`Order::Check`].
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// The first: what to be. Descriptors: those of [`START_DESCRIPTORS`], and one for each
+    /// The first: the settings. Descriptors: those of [`START_DESCRIPTORS`], and one for each
     /// grant.
     Start(Box<Start>),
     /// Says whether a configuration is right, and changes nothing. Only before
     /// [`Order::Start`]: it is for a process that will never have packets. Descriptors: one
     /// for each grant, of something that may be used up.
     Check(Box<Start>),
-    /// Runs another configuration from now on; elements of the same name and class take
-    /// over what the old ones know. If it is wrong, the old one goes on. Descriptors: one for
-    /// each grant.
+    /// Runs another configuration from now on; elements of the same name and class take over the
+    /// state of the old ones. If it is wrong, the old one goes on. Descriptors: one for each grant.
     Swap {
         /// The configuration.
         configuration: String,
         /// Where it stands, for messages.
         file: String,
     },
-    /// Whoever connected for its elements has gone with the node before. Descriptors: one for each
-    /// name, which elements may ask for anew.
+    /// The previous node's connector for its elements has gone. Descriptors: one for each name,
+    /// which elements may request again.
     Grant(Vec<String>),
-    /// Take orders also from the socket that comes with this one: who has it changes tables
-    /// while the node asks other things.
+    /// Take orders also from the socket that comes with this one: its holder changes tables while
+    /// the node asks for other things.
     Admit,
     /// Reads a handler, by `element.handler`.
     Read {
@@ -38,16 +37,18 @@ pub enum Order {
         /// Its parameter, often empty.
         parameter: String,
     },
+    /// Tells where its packets are: a [`Ledger`](crate::Ledger) as JSON.
+    Ledger,
     /// Writes a handler, by `element.handler`.
     Write {
         /// Its path.
         path: String,
-        /// What to write.
+        /// The value to write.
         value: String,
     },
 }
 
-/// What a router is to be.
+/// The settings of a router.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Start {
     /// Number of slots of its pool.
@@ -71,14 +72,14 @@ pub struct Start {
 }
 
 impl Start {
-    /// What its pool is to be.
+    /// The settings of its pool.
     pub(crate) fn geometry(&self) -> Geometry {
         let interfaces = self.interfaces.len() as u32;
         Geometry { slots: self.slots, slot_bytes: self.slot_bytes, interfaces }
     }
 }
 
-/// What a router that runs inside the switch may take.
+/// The limits of a router inside the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inline {
     /// Nanoseconds of each of its turns.
@@ -105,14 +106,14 @@ pub struct Interface {
 pub const START_DESCRIPTORS: [&str; 6] =
     ["packet pool", "waker", "wake pipe", "doorbell", "status page", "listening socket"];
 
-/// What a router answers.
+/// A router's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// It is done; for a read, what was read.
+    /// It is done; for a read, the value.
     Done(String),
     /// It is not, and nothing has changed.
     Refused(String),
-    /// What was read has so many bytes, more than a message.
+    /// The value has so many bytes, more than a message.
     TooLong(usize),
     /// Of a router inside the switch, and no answer to anything: why it has ended.
     Ended(String),

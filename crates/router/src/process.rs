@@ -38,9 +38,9 @@ pub enum RouterError {
     /// The kernel.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: nix::Error,
     },
 }
@@ -49,7 +49,7 @@ pub enum RouterError {
 /// next one. It goes on until it is killed.
 ///
 /// # Errors
-/// What ended it. A node that goes before it has told what to be ends it silently.
+/// The reason for its end. A node that goes before it has sent the settings ends it silently.
 pub fn run(control: OwnedFd) -> Result<(), RouterError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
     let (start, mut descriptors) = loop {
@@ -94,7 +94,7 @@ struct Process {
     busy: bool,
     /// So many packets may gather while it naps.
     gathers: u64,
-    /// Who else gives orders: whoever follows the routes of the slow path.
+    /// The second source of orders: the mirror of the slow path.
     admitted: Option<Channel<Answer, Order>>,
 }
 
@@ -146,7 +146,7 @@ impl Process {
             // A source that found no slot finds one now.
             let is_refilled = was_out && !endpoint.is_out_of_stock();
             if worked || is_refilled || self.running.router.is_busy() {
-                let received = self.running.devices.endpoint.received;
+                let received = self.running.devices.endpoint.received();
                 idle.worked(received - seen);
                 seen = received;
                 continue;
@@ -177,7 +177,7 @@ impl Process {
         Ok(())
     }
 
-    /// What it owes to other routers, as the switch says.
+    /// The yield setting from the switch.
     fn pace(&self) -> Pace {
         let words = self.status.words(self.worker as usize * 64, 2);
         let bits = words.and_then(|words| words.get(1));
@@ -214,7 +214,7 @@ impl Process {
             Some(ns) => PollTimeout::try_from(ns.div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX),
         };
         let due = self.running.router.fall_asleep();
-        // Whoever could not send everything looks for room again.
+        // A sender with unsent output looks for room again.
         let blocked = self.running.devices.blocked;
         if !self.running.devices.endpoint.fall_asleep() && !due && !blocked {
             let mut wait = vec![
@@ -233,8 +233,8 @@ impl Process {
                 Err(error) => return Err(RouterError::System { what: "sleeping", error }),
             }
             if wait[0].any() == Some(true) {
-                // What comes mostly leaves, and a core wakes up slowly: the switch's may
-                // do so while the packet is looked at.
+                // Received packets mostly leave again, and a core wakes up slowly: the switch's may
+                // do so while the router works on the packet.
                 self.wake_switch();
             }
             ordered = wait[2].any() == Some(true) || wait[3].any() == Some(true);
@@ -294,7 +294,7 @@ impl Process {
     }
 
     /// One order, which may be as long as a batch of packets takes: the next one waits for its
-    /// turn. Who gives them may go at any time.
+    /// turn. The sender of orders may go at any time.
     fn obey_admitted(&mut self) {
         let Some(mut admitted) = self.admitted.take() else { return };
         let done = match admitted.try_receive() {
@@ -311,7 +311,7 @@ impl Process {
     }
 }
 
-/// What elements wait for.
+/// The descriptors that elements wait for.
 fn watched(router: &Router) -> impl Iterator<Item = PollFd<'_>> {
     router.watched().iter().map(|watched| {
         let events = match watched.interest {

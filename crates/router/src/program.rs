@@ -1,8 +1,8 @@
-//! The process of a router whose data plane is a program of its owner's.
+//! The process of a router whose data plane is a user's program.
 //!
-//! In the sandbox already, it hears from the node what to be, and executes the program, which
-//! finds the descriptors of the pool by their numbers in its environment. From then on nobody
-//! listens at the control socket: a program takes no orders. The next node adopts it all the same.
+//! In the sandbox already, it reads its settings from the node, and executes the program, which
+//! finds the descriptors of the pool by their numbers in its environment. From then on no code
+//! reads the control socket: a program takes no orders. The next node still adopts it.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -22,7 +22,7 @@ const VARIABLES: [&str; START_DESCRIPTORS.len() - 1] =
 /// Becomes the program of `command`, its path first. Returns only if it cannot be executed.
 ///
 /// # Errors
-/// The node did not say what to be, or the program cannot be executed. A node that goes before
+/// The node did not send the settings, or the program cannot be executed. A node that goes before
 /// it has said so ends it silently.
 pub fn become_program(control: OwnedFd, command: &[String]) -> Result<(), RouterError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
@@ -54,8 +54,8 @@ pub fn become_program(control: OwnedFd, command: &[String]) -> Result<(), Router
     ] {
         program.env(name, value.to_string());
     }
-    // Nobody can say so later. The control socket stays open beside the program: a node whose
-    // socket has no other end would hear that all the time. A program that cannot be executed ends, and is started again.
+    // A later failure could not be reported. The control socket stays open beside the program: a node whose socket has no
+    // other end would hear that all the time. A program that cannot be executed ends, and is started again.
     orders.send(&Answer::Done(String::new()), &[])?;
     let error = program.exec();
     Err(RouterError::Configuration(format!("{path}: {error}")))

@@ -1,5 +1,5 @@
-//! A graph on a packet pool, and what the node orders it to do: in a process of its own, or
-//! inside the switch.
+//! A graph on a packet pool, and the node's orders to it: in a process of its own, or inside the
+//! switch.
 
 use std::cell::RefCell;
 use std::io::Write as _;
@@ -17,8 +17,8 @@ use crate::graph;
 use crate::orders::{Answer, Inline, Order, Start};
 use crate::process::RouterError;
 
-/// Rounds that a graph has to finish what is under way in it before another one runs. One
-/// that leads packets in a circle never finishes.
+/// Rounds that a graph has to finish its packets before another one runs. One that leads packets in
+/// a circle never finishes.
 const MOST_ROUNDS: usize = 64;
 /// The same inside the switch, which others wait for.
 const MOST_ROUNDS_INLINE: usize = 16;
@@ -50,7 +50,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Builds what `start` says on the pool.
+    /// Builds the graph of `start` on the pool.
     pub(crate) fn new(
         start: &Start,
         view: PoolView,
@@ -107,24 +107,35 @@ impl Running {
         self.devices.grants = Grants::new(&self.granted, grants);
         let now_ns = self.ns_at(Instant::now());
         let text = (configuration, file);
-        let (mut new, warnings) =
-            graph::build(text, self.inline.is_some(), &self.arena, &self.devices, now_ns)?;
+        let before = self.arena.freed();
+        let built = graph::build(text, self.inline.is_some(), &self.arena, &self.devices, now_ns);
+        // Packets that elements made while they were initialised, and that a failed build dropped.
+        let replaced = self.arena.freed() - before;
+        let (mut new, warnings) = match built {
+            Ok(built) => built,
+            Err(why) => {
+                self.router.note_replaced(replaced);
+                return Err(why);
+            }
+        };
         (self.log.borrow_mut())(&warnings);
         lend(&self.log, &mut new);
-        // What is under way inside the old graph is brought to its end.
+        // Packets under way inside the old graph are brought to their end.
         for _ in 0..self.inline.map_or(MOST_ROUNDS, |_| MOST_ROUNDS_INLINE) {
             if !self.router.is_busy() {
                 break;
             }
             self.round(Instant::now());
         }
+        let before = self.arena.freed();
         new.take_state(&mut self.router);
         new.set_wall_offset_ns(wall_offset_ns(self.started));
         self.router = new;
+        self.router.note_replaced(replaced + self.arena.freed() - before);
         Ok(())
     }
 
-    /// Carries out an order of whoever may give some.
+    /// Carries out an order of a permitted sender.
     pub(crate) fn carry_out(&mut self, order: Order, grants: Vec<OwnedFd>) -> Answer {
         self.router.set_now_ns(self.ns_at(Instant::now()));
         match order {
@@ -142,6 +153,10 @@ impl Running {
                 Ok(text) => Answer::Done(text),
                 Err(error) => Answer::Refused(error.to_string()),
             },
+            Order::Ledger => match serde_json::to_string(&self.ledger()) {
+                Ok(text) => Answer::Done(text),
+                Err(error) => Answer::Refused(error.to_string()),
+            },
             Order::Write { path, value } => match self.router.write(&path, &value) {
                 Ok(()) => Answer::Done(String::new()),
                 Err(error) => Answer::Refused(error.to_string()),
@@ -150,7 +165,7 @@ impl Running {
     }
 }
 
-/// What to add to time since `started` for nanoseconds since 1970.
+/// The difference between time since `started` and nanoseconds since 1970.
 fn wall_offset_ns(started: Instant) -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since_1970.saturating_sub(started.elapsed()).as_nanos() as u64

@@ -1,10 +1,9 @@
 //! Control groups of version 1 and 2 behind one type.
 //!
 //! Europa's groups are `europa/<instance>/<name>` under the root of whatever is mounted, or
-//! `europa/<instance>/<of>/<name>` where several share limits.
-//! Version 1 has one tree per controller, version 2 one for all; a machine may have both,
-//! each controller being in exactly one of them. What is missing is left out, and said
-//! by [`Cgroups::missing`].
+//! `europa/<instance>/<of>/<name>` where several share limits. Version 1 has one tree per
+//! controller, version 2 one for all; a machine may have both, each controller being in exactly one
+//! of them. A missing controller is left out, and listed by [`Cgroups::missing`].
 
 mod files;
 mod remove;
@@ -58,7 +57,7 @@ impl Controller {
         }
     }
 
-    /// What Europa cannot promise without it.
+    /// The promise that Europa cannot keep without it.
     pub fn consequence(self) -> &'static str {
         match self {
             Self::Cpu => "routers share CPU time equally; no reservation and no cap",
@@ -88,16 +87,16 @@ pub struct Hierarchy {
     pub root: PathBuf,
 }
 
-/// What this machine has.
+/// The controllers of this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Cgroups {
     controllers: BTreeMap<Controller, Hierarchy>,
 }
 
-/// Limits of a group; `None` leaves what is there.
+/// Limits of a group; `None` leaves the present value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Share of CPU time under contention, 1 to 10 000; 100 is everybody's default.
+    /// Share of CPU time under contention, 1 to 10 000; 100 is the default.
     pub cpu_weight: Option<u64>,
     /// Most CPU time in each period.
     pub cpu_quota: Option<CpuQuota>,
@@ -119,7 +118,7 @@ pub struct CpuQuota {
 }
 
 impl Cgroups {
-    /// Looks what is mounted.
+    /// Reads the mounts.
     pub fn detect() -> Result<Self, SandboxError> {
         let path = Path::new("/proc/self/mountinfo");
         let mounts = fs::read_to_string(path).map_err(|source| failed(path, source))?;
@@ -167,7 +166,7 @@ impl Cgroups {
         self.controllers.get(&controller)
     }
 
-    /// What is not there.
+    /// The missing controllers.
     pub fn missing(&self) -> Vec<Controller> {
         Controller::ALL
             .into_iter()
@@ -198,7 +197,7 @@ impl Cgroups {
         Ok(group)
     }
 
-    /// Kills what runs in a group and those below, and removes them.
+    /// Kills the processes in a group and those below, and removes the groups.
     pub fn remove(&self, instance: &str, name: &str) -> Result<(), SandboxError> {
         self.at(instance, name)?.remove()
     }
@@ -323,8 +322,8 @@ impl Group {
         })
     }
 
-    /// Kills what runs in the group and in those below, and removes them; takes as long as the
-    /// kernel needs to bury the processes. A group that is not there is no error.
+    /// Kills the processes in the group and in those below, and removes the groups; takes as long
+    /// as the kernel needs to reap the processes. A group that is not there is no error.
     pub fn remove(&self) -> Result<(), SandboxError> {
         let mut folders = Vec::new();
         for folder in self.folders() {
@@ -337,7 +336,7 @@ impl Group {
         folders.iter().try_for_each(|folder| remove::folder(folder))
     }
 
-    /// What a new process needs in order to start inside the group.
+    /// The descriptors that a new process needs in order to start inside the group.
     pub(crate) fn join(&self) -> Result<Join, SandboxError> {
         let mut join = Join::default();
         for hierarchy in trees(&self.controllers) {

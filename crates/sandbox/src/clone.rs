@@ -32,15 +32,15 @@ struct Arguments {
     cgroup: u64,
 }
 
-/// Runs `entry(argument)` in a new process that shares our memory, while the calling
-/// thread sleeps until that process has executed a program or exited. Its exit code is
-/// what `entry` returns. Returns its pid and pidfd.
+/// Runs `entry(argument)` in a new process that shares our memory, while the calling thread sleeps
+/// until that process has executed a program or exited. Its exit code is the result of `entry`.
+/// Returns its pid and pidfd.
 ///
 /// # Safety
 ///
-/// `entry` must be fit for a process whose memory is that of a stopped thread among
-/// running ones: raw system calls only, no allocation, no lock, no panic; and all signals
-/// must be blocked. `argument` must be valid for what `entry` does with it.
+/// `entry` must be fit for a process whose memory is that of a stopped thread among running ones:
+/// raw system calls only, no allocation, no lock, no panic; and all signals must be blocked.
+/// `argument` must be valid for its use by `entry`.
 pub(crate) unsafe fn clone_and_wait(
     entry: extern "C" fn(*mut c_void) -> c_int,
     argument: *mut c_void,
@@ -79,7 +79,7 @@ pub(crate) unsafe fn clone_and_wait(
 ///
 /// # Safety
 ///
-/// As [`clone_and_wait`]; the stack in `arguments` is aligned and nobody else's.
+/// As [`clone_and_wait`]; the stack in `arguments` is aligned and private.
 #[cfg(target_arch = "x86_64")]
 unsafe fn clone3(
     arguments: &Arguments,
@@ -87,8 +87,8 @@ unsafe fn clone3(
     argument: *mut c_void,
 ) -> c_long {
     let result: c_long;
-    // SAFETY: to the parent this is a system call and clobbers what one clobbers; the child
-    // alone runs the lines before the label. On its stack, empty and aligned, `call` is legal.
+    // SAFETY: to the parent this is a system call with its clobbers; the child alone runs the lines
+    // before the label. On its stack, empty and aligned, `call` is legal.
     unsafe {
         asm!(
             "syscall",

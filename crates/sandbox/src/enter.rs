@@ -28,8 +28,8 @@ pub fn enter(profile: &Profile) -> Result<(), SandboxError> {
     check(profile)?;
     descriptors::close_others(&profile.descriptors)?;
     umask(Mode::from_bits_truncate(0o077));
-    // Without a session of its own, whoever shares the terminal could type into it.
-    // Fails only for a process group leader, which spawn made a session leader already.
+    // Without a session of its own, other processes on the terminal could type into it. Fails only
+    // for a process group leader, which spawn made a session leader already.
     let _ = setsid();
     let name = CString::new(profile.name.replace('\0', "")).unwrap_or_default();
     prctl::set_name(&name).step("setting the process name")?;
@@ -57,7 +57,7 @@ pub fn enter(profile: &Profile) -> Result<(), SandboxError> {
     seccomp::apply(profile.role, beside, profile.enforcement)
 }
 
-/// Refuses what would silently make the sandbox weaker than the caller thinks.
+/// Refuses settings that would silently make the sandbox weaker than the caller thinks.
 fn check(profile: &Profile) -> Result<(), SandboxError> {
     if profile.uid == 0 {
         return Err(SandboxError::Refused("a sandboxed process cannot keep uid 0".into()));

@@ -1,5 +1,5 @@
-//! What can go wrong, always naming the step: a sandbox that is half built must
-//! not run, so every error is fatal for the process that meets it.
+//! Errors of the sandbox, always naming the step: a sandbox that is half built must not run, so
+//! every error is fatal for the process that meets it.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ pub enum SandboxError {
     /// A system call of the named step failed.
     #[error("sandbox: {step}: {source}{}", descriptors_hint(*source as i32))]
     Step {
-        /// What was being done, in words.
+        /// The operation, in words.
         step: &'static str,
         /// The kernel's answer.
         source: Errno,
@@ -28,9 +28,9 @@ pub enum SandboxError {
     /// The capability sets could not be changed.
     #[error("sandbox: {step}: {source}")]
     Capabilities {
-        /// What was being done, in words.
+        /// The operation, in words.
         step: &'static str,
-        /// What the library found.
+        /// The library's error.
         source: caps::errors::CapsError,
     },
     /// The landlock rules could not be built or applied.
@@ -52,7 +52,7 @@ pub enum SandboxError {
     },
 }
 
-/// What to do about an error that says that file descriptors ran out; empty for other errors.
+/// The remedy for an error of exhausted file descriptors; empty for other errors.
 pub fn descriptors_hint(errno: i32) -> &'static str {
     match Errno::from_raw(errno) {
         Errno::EMFILE => {

@@ -8,9 +8,9 @@ use landlock::{
 use crate::error::SandboxError;
 use crate::profile::Role;
 
-/// Denies all file system access (a program may read and execute what is mounted),
-/// TCP bind and connect, abstract Unix sockets and signals to outside. A kernel that
-/// knows less of it enforces what it knows; `doctor` tells.
+/// Denies all file system access (a program may read and execute mounted files), TCP bind and
+/// connect, abstract Unix sockets and signals to outside. An older kernel enforces the part that it
+/// knows; `doctor` reports it.
 pub(crate) fn put_up(role: Role) -> Result<(), SandboxError> {
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)

@@ -1,11 +1,11 @@
-//! The privileged code: starting Europa's processes, locking them in, limiting what
-//! they use. Nothing else in the project changes a uid, a namespace or a control group.
+//! The privileged code: starting Europa's processes, confining them, limiting their use of
+//! resources. Nothing else in the project changes a uid, a namespace or a control group.
 //!
-//! The node, which is root, starts a role with [`spawn`]; the role's first act is
-//! [`enter`]; control groups are in [`cgroup`]; [`report()`] tells `europa doctor` what
-//! this kernel lacks.
+//! The node, which is root, starts a role with [`spawn`]; the role's first act is [`enter`];
+//! control groups are in [`cgroup`]; [`report()`] tells `europa doctor` the missing features of
+//! this kernel.
 //!
-//! # What is feared, and what is done about it
+//! # Threats and measures
 //!
 //! Where a line names several measures, each is meant to hold without the others;
 //! `tests/sandbox` tries the ways out one by one, with the system call filter and without.
@@ -15,7 +15,7 @@
 //! | reads or writes files | root is an empty read-only `nosuid,nodev,noexec` tmpfs, the host's tree is unmounted, not hidden; landlock denies all access; `open` is refused |
 //! | reads `/proc` or `/sys` | not mounted |
 //! | talks to the network | network namespace of its own with a loopback that is down; `socket`, `bind`, `connect` kill; landlock denies TCP and abstract sockets |
-//! | uses a descriptor it was not meant to have | `spawn` closes at exec whatever it does not hand over, marked or not; `enter` closes again what the profile does not name |
+//! | uses a descriptor it was not meant to have | `spawn` closes all others at exec, marked or not; `enter` closes again those that the profile does not name               |
 //! | loads, changes or runs BPF | `bpf` kills; the switch may use one command, `BPF_PROG_TEST_RUN` |
 //! | sees, signals or traces other processes | pid namespace, in which it is number 1; `ptrace`, `kill`, `process_vm_*`, `pidfd_*` kill; each router has a uid of its own; not dumpable |
 //! | becomes root | all five capability sets empty; `no_new_privs`; a user namespace without any id mapping, so that no other id exists to become |
@@ -23,16 +23,16 @@
 //! | starts programs or processes | `execve` and `fork` kill; `RLIMIT_NPROC`, pids limit |
 //! | runs code that it was sent as data | no executable mapping can be made (not for user's programs, which bring their code) |
 //! | attacks the kernel through rare calls | a list of some 60 calls, by role, with arguments where they matter; everything else kills the process. `io_uring`, `userfaultfd`, `keyctl`, `perf_event_open` are in no list |
-//! | eats memory, CPU, tasks, descriptors | control group, joined before exec; `RLIMIT_NOFILE`, `NPROC`, `MEMLOCK`, `MSGQUEUE`, optionally `AS` |
+//! | uses up memory, CPU, tasks, descriptors | control group, joined before exec; `RLIMIT_NOFILE`, `NPROC`, `MEMLOCK`, `MSGQUEUE`, optionally `AS` |
 //! | leaves secrets in a core dump | `RLIMIT_CORE` 0, not dumpable |
 //! | types into the node's terminal | session of its own; `ioctl` allows two harmless commands |
-//! | survives its router | death of number 1 takes its pid namespace along; [`cgroup::Group::remove`] kills what is left of a killed run |
+//! | survives its router | death of number 1 takes its pid namespace along; [`cgroup::Group::remove`] kills the rest of a killed run     |
 //!
 //! # Decisions
 //!
 //! | decision | reason |
 //! |---|---|
-//! | a fresh network namespace per process, none shared or kept in stock | making one takes 0.6-0.8 ms of the 2.4 ms between `spawn` and the first byte from inside (64 in a row, each buried before the next: slowest 4.3 ms; 64 alive: slowest 3.9 ms). Sharing one would join all routers' abstract sockets for a gain nobody sees |
+//! | a fresh network namespace per process, none shared or kept in stock | making one takes 0.6-0.8 ms of the 2.4 ms between `spawn` and the first byte from inside (64 in a row, each reaped before the next: slowest 4.3 ms; 64 alive: slowest 3.9 ms). Sharing one would join all routers' abstract sockets without a gain         |
 //! | pid namespace by `spawn`, all others by `enter` | a process cannot enter a pid namespace; everything else is safest where its order is visible, on one page |
 //! | user namespace last, unmapped, created by the final uid | see the table; and its 0.2 ms need no `/proc` for a mapping |
 //! | `clone` with shared memory instead of `fork` | cost does not grow with the node; its threads' locks cannot be inherited half-taken |

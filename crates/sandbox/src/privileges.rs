@@ -44,8 +44,8 @@ pub(crate) fn give_up(id: u32, user_namespace: bool) -> Result<(), SandboxError>
     prctl::set_dumpable(false).step("refusing dumps and tracers")
 }
 
-/// Gives up all capabilities and keeps the user: for root, who is then a user like others, but
-/// for the files that root owns.
+/// Gives up all capabilities and keeps the user: root is then a user like others, but still owns
+/// root's files.
 pub(crate) fn drop_capabilities() -> Result<(), SandboxError> {
     clear(CapSet::Bounding, "emptying the bounding set")?;
     clear(CapSet::Ambient, "emptying the ambient set")?;

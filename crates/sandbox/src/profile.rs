@@ -1,12 +1,11 @@
-//! What a role process is left with after [`enter`](crate::enter).
+//! The rights of a role process after [`enter`](crate::enter).
 
 use std::os::fd::RawFd;
 use std::path::PathBuf;
 
-/// First of the uids (and equal gids) that Europa's processes run under; the
-/// switch has this one, router `id` has `BASE_UID + 1 + id`. Far above what
-/// distributions hand out to people (up to 60 000) and to subordinate ids of the
-/// first users (from 100 000 or 524 288, 65 536 each).
+/// First of the uids (and equal gids) that Europa's processes run under; the switch has this one,
+/// router `id` has `BASE_UID + 1 + id`. Far above the ids that distributions give to users (up to
+/// 60 000) and to subordinate ids of the first users (from 100 000 or 524 288, 65 536 each).
 pub const BASE_UID: u32 = 2_000_000;
 
 /// Most bytes of the log of one process.
@@ -43,15 +42,14 @@ pub struct ProcessLimits {
     pub threads: u64,
     /// Bytes that may be locked into memory (`RLIMIT_MEMLOCK`).
     pub locked_bytes: u64,
-    /// Length that a file may be written to (`RLIMIT_FSIZE`), which is the log: whoever
-    /// writes more gets an error.
+    /// Highest length of a written file (`RLIMIT_FSIZE`), here the log: a write beyond it fails.
     pub file_bytes: u64,
-    /// Bytes of address space (`RLIMIT_AS`), pools included; `None`: no limit, the
-    /// control group bounds what is really used.
+    /// Bytes of address space (`RLIMIT_AS`), pools included; `None`: no limit, the control group
+    /// bounds the used memory.
     pub address_space_bytes: Option<u64>,
 }
 
-/// What happens on a system call that is in no list of the role.
+/// The result of a system call that is in no list of the role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Enforcement {
     /// The process is killed with `SIGSYS`.
@@ -73,14 +71,14 @@ pub struct Profile {
     pub name: String,
     /// Uid and gid of the process; never 0.
     pub uid: u32,
-    /// Descriptors that stay open besides 0, 1 and 2.
+    /// Descriptors that stay open in addition to 0, 1 and 2.
     pub descriptors: Vec<RawFd>,
-    /// What the process sees of the file system; empty for Europa's own roles.
+    /// The process's view of the file system; empty for Europa's own roles.
     pub mounts: Vec<Mount>,
     /// Limits of the process.
     pub limits: ProcessLimits,
-    /// Whether to end in a user namespace of its own in which no id is mapped.
-    /// Off only where the host forbids user namespaces (`doctor` says so).
+    /// Whether to end in a user namespace of its own in which no id is mapped. Off only where the
+    /// host forbids user namespaces (`doctor` reports it).
     pub user_namespace: bool,
     /// Whether the kernel kills the process when the *thread* that spawned it ends. Off
     /// for switch and routers, which outlive the node: it adopts them. A parent that
@@ -89,7 +87,7 @@ pub struct Profile {
     pub die_with_parent: bool,
     /// Whether a router may share memory with processes that others hand over ([`Role::Router`]).
     pub shares_memory: bool,
-    /// What happens on a forbidden system call.
+    /// The result of a forbidden system call.
     pub enforcement: Enforcement,
 }
 

@@ -1,4 +1,4 @@
-//! What of the sandbox this kernel can build, for `europa doctor`.
+//! The parts of the sandbox that this kernel can build, for `europa doctor`.
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::cgroup::{Cgroups, Controller, Version};
 pub enum State {
     /// All of it.
     Full,
-    /// Some; the finding says what is not.
+    /// Some; the finding names the missing part.
     Partial,
     /// None.
     Missing,
@@ -25,7 +25,7 @@ pub struct Finding {
     pub measure: &'static str,
     /// How much of it is there.
     pub state: State,
-    /// What was found, and what follows if it is not everything.
+    /// The observation, and the consequence if it is not everything.
     pub detail: String,
 }
 

@@ -12,8 +12,8 @@ use nix::unistd::{chdir, pivot_root};
 use crate::error::{SandboxError, Step};
 use crate::profile::Mount;
 
-/// Where the new root is put together. It hides what was there, so it must be a
-/// folder that every host has and that nobody mounts a program from.
+/// Where the new root is put together. It hides the contents of the folder, so every host must have
+/// the folder, and no program may be below it.
 const STAGE: &str = "/proc";
 
 /// Nothing on a mount of ours may be a device or gain privilege when executed.
@@ -35,7 +35,7 @@ pub(crate) fn replace(mounts: &[Mount]) -> Result<(), SandboxError> {
         Some("size=64k,nr_inodes=1024,mode=0555"),
     )
     .step("mounting the empty root")?;
-    // Whoever reads the mounts has to get to them, and is not the owner of the folders above.
+    // The reader of the mounts has to reach them, and does not own the folders above.
     umask(Mode::from_bits_truncate(0o022));
     for wanted in mounts {
         bind(wanted)

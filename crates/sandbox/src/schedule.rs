@@ -11,7 +11,7 @@ use crate::error::{SandboxError, Step};
 /// `Preemption` in `crates/pool` says; a user's program cannot.
 ///
 /// # Errors
-/// No such CPU, or what the kernel says.
+/// No such CPU, or the kernel's error.
 pub fn schedule(cpus: &[usize]) -> Result<(), SandboxError> {
     let this = Pid::from_raw(0);
     if !cpus.is_empty() {
@@ -26,11 +26,11 @@ pub fn schedule(cpus: &[usize]) -> Result<(), SandboxError> {
     nix::sys::prctl::set_timerslack(1).step("asking for exact timers")
 }
 
-/// Has this thread work only while nobody else wants its core: whoever wakes up interrupts it,
-/// batch processes too. For what is not urgent, and holds no lock that others wait for.
+/// Lets this thread run only while its core is idle: any process that wakes up interrupts it, batch
+/// processes too. For work that is not urgent, and holds no lock that others wait for.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn only_when_idle() -> Result<(), SandboxError> {
     become_of(libc::SCHED_IDLE).step("working only when nobody else does")
 }
@@ -42,11 +42,11 @@ fn become_of(policy: i32) -> nix::Result<()> {
     Errno::result(result).map(drop)
 }
 
-/// Lets others go first: where a core is wanted by more, this process gets a tenth of what
-/// another one gets. For what watches and must not slow what it watches.
+/// Lets others go first: on a contended core, this process gets a tenth of another one's share. For
+/// observers, which must not slow the observed process.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn give_way() -> Result<(), SandboxError> {
     // SAFETY: the call takes numbers and changes no memory.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };

@@ -1,12 +1,11 @@
 //! The system call lists as filters in the kernel.
 //!
-//! Three answers exist besides "allowed": a call in no list kills the process; a
-//! *refused* call, which a well-meaning library may try (opening a file to print a
-//! backtrace, asking whether a descriptor is a terminal), fails with `EPERM`; and
-//! `clone3`, whose flags a filter cannot see, fails with `ENOSYS`, upon which libc
-//! takes `clone`. A filter has one answer only, so these are three filters; the
-//! kernel applies the strictest. Calls allowed without looking at their arguments
-//! cost nothing: the kernel keeps a bitmap of them and does not run the filters.
+//! Three answers exist in addition to "allowed". A call in no list kills the process. A *refused*
+//! call, which a well-meaning library may try (opening a file to print a backtrace, asking whether
+//! a descriptor is a terminal), fails with `EPERM`. `clone3`, whose flags a filter cannot see,
+//! fails with `ENOSYS`, upon which libc takes `clone`. A filter has one answer only, so these are
+//! three filters; the kernel applies the strictest. Calls allowed without looking at their
+//! arguments cost nothing: the kernel keeps a bitmap of them and does not run the filters.
 
 mod tables;
 
@@ -27,10 +26,10 @@ const ARCHITECTURE: TargetArch = TargetArch::x86_64;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: TargetArch = TargetArch::aarch64;
 
-/// Rules by system call; an empty list of rules means "whatever the arguments".
+/// Rules by system call; an empty list of rules means "any arguments".
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// What some processes of a role need and others do not.
+/// System calls that some processes of a role need and others do not.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Beside {
     /// Creating threads.
@@ -39,7 +38,7 @@ pub(crate) struct Beside {
     pub(crate) shares_memory: bool,
 }
 
-/// Applies the filters of `role`, with what is allowed beside it.
+/// Applies the filters of `role`, with the additional calls.
 pub(crate) fn apply(
     role: Role,
     beside: Beside,
@@ -70,7 +69,7 @@ fn filters(
     let allowed = rules(tables::allowed(role).chain(threads).chain(memory))?;
     let refused = rules(tables::refused(role))?;
 
-    // What is refused passes the last filter ...
+    // A refused call passes the last filter ...
     let mut survivable = allowed.clone();
     survivable.extend(refused.into_keys().map(|number| (number, Vec::new())));
     survivable.insert(libc::SYS_clone3, Vec::new());
@@ -100,8 +99,8 @@ fn compile(
     Ok(filter.try_into()?)
 }
 
-/// Merges groups. A call without tests in any group is allowed unconditionally,
-/// whatever another group says about its arguments.
+/// Merges groups. A call without tests in any group is allowed unconditionally, for any rule of
+/// another group about its arguments.
 fn rules<'a>(groups: impl Iterator<Item = &'a Group>) -> Result<Rules, SandboxError> {
     let mut rules = Rules::new();
     for Call { number, tests } in groups.flat_map(|group| group.calls) {
@@ -217,7 +216,7 @@ mod tests {
         }
     }
 
-    /// What memory shared with others needs is nobody's who shares none.
+    /// Only a role with shared memory needs these calls.
     #[test]
     fn asynchronous_requests_are_for_those_who_share_memory() {
         let has = |groups: &mut dyn Iterator<Item = &'static Group>| {

@@ -28,8 +28,8 @@ use crate::cgroup::{Group, Join};
 use crate::clone::clone_and_wait;
 use crate::error::{SandboxError, Step};
 
-/// What to start. The program is always the running binary itself (`/proc/self/exe`,
-/// which also works when the file was replaced by an update).
+/// The process to start. The program is always the running binary itself (`/proc/self/exe`, which
+/// also works when the file was replaced by an update).
 pub struct SpawnSpec<'a> {
     /// `argv`, the program's name first: `["europa", "router", ...]`.
     pub arguments: Vec<&'a OsStr>,
@@ -59,7 +59,7 @@ pub enum Exit {
     /// It was killed by this signal: `SIGSYS` is the system call filter, `SIGKILL`
     /// without the node's doing the memory limit.
     Signal(Signal),
-    /// It was adopted: how it ended only its parent is told.
+    /// It was adopted: only its parent learns how it ended.
     Unknown,
 }
 
@@ -86,7 +86,7 @@ pub struct Child {
     committed: bool,
 }
 
-/// What tells a process from all others, also later ones with its number.
+/// The identity of a process, different from all others, also later ones with its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
     /// Its number as the node sees it.
@@ -117,7 +117,7 @@ impl Child {
     /// Takes over a process that another one has started; none if it has ended.
     ///
     /// # Errors
-    /// What pidfd_open(2) says.
+    /// The error of pidfd_open(2).
     pub fn adopt(process: Identity) -> Result<Option<Self>, SandboxError> {
         let Identity { pid, .. } = process;
         let Some(pidfd) = open(pid)? else { return Ok(None) };
@@ -134,7 +134,7 @@ impl Child {
         self.pid
     }
 
-    /// It lives on when its owner goes: somebody else can find it now.
+    /// It outlives its owner: the next node can find it now.
     pub fn commit(&mut self) {
         self.committed = true;
     }
@@ -220,7 +220,7 @@ pub(crate) fn send_signal(pidfd: BorrowedFd<'_>, signal: Signal) -> nix::Result<
     Errno::result(result).map(drop)
 }
 
-/// What the child works on; prepared by the parent, which sleeps meanwhile.
+/// The child's data; prepared by the parent, which sleeps meanwhile.
 struct Plan {
     /// Sources of descriptors 0, 1, 2, 3, ...
     sources: Vec<RawFd>,
@@ -272,8 +272,8 @@ pub fn spawn(spec: &SpawnSpec<'_>) -> Result<Child, SandboxError> {
     pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before))
         .step("blocking signals")?;
     let folder = join.folder.as_ref().map(AsFd::as_fd);
-    // SAFETY: `plan` outlives the call and nobody else touches it meanwhile; `child_main`
-    // makes raw system calls on what was prepared in it; signals are blocked.
+    // SAFETY: `plan` outlives the call and no other thread touches it meanwhile; `child_main` makes
+    // raw system calls on prepared data; signals are blocked.
     let made = unsafe {
         clone_and_wait(child_main, ptr::from_mut(&mut plan).cast(), spec.pid_namespace, folder)
     };

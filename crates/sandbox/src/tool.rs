@@ -1,8 +1,8 @@
-//! A short-lived tool, such as a compiler, that works on a file which nobody vouches for.
+//! A short-lived tool, such as a compiler, that works on an untrusted file.
 //!
-//! Unlike a role it needs no root: any user locks its own process in. It reads what it is told and
-//! executes what lies beneath the system's folders; it writes to its standard output and error
-//! only, reaches no network, and its time and memory are limited.
+//! Unlike a role it needs no root: any user locks its own process in. It reads the given files and
+//! executes programs below the system's folders; it writes to its standard output and error only,
+//! reaches no network, and its time and memory are limited.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ use crate::{descriptors, privileges};
 /// Where the system keeps programs, libraries and headers.
 const SYSTEM: [&str; 4] = ["/usr", "/lib", "/lib64", "/bin"];
 
-/// What a tool may use.
+/// The limits of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolLimits {
     /// Seconds on a CPU.
@@ -35,7 +35,7 @@ pub struct ToolLimits {
 /// system's folders it may read `readable`.
 ///
 /// # Errors
-/// What could not be done; the process is to end then.
+/// The failed step; the process must end then.
 pub fn lock_tool(readable: &[PathBuf], limits: &ToolLimits) -> Result<(), SandboxError> {
     descriptors::close_others(&[])?;
     let table = [
@@ -57,7 +57,7 @@ pub fn lock_tool(readable: &[PathBuf], limits: &ToolLimits) -> Result<(), Sandbo
     seccomp::apply(Role::Program, beside, Enforcement::Kill)
 }
 
-/// Landlock is what closes the rest of the file system, so without it there is an error.
+/// Only landlock closes the rest of the file system, so without it there is an error.
 fn fence(readable: &[PathBuf]) -> Result<(), SandboxError> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let mut rules = Ruleset::default()

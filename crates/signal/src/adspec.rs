@@ -1,4 +1,4 @@
-//! What a node adds to an ADSPEC (RFC 2210, section 3.3).
+//! A node's additions to an ADSPEC (RFC 2210, section 3.3).
 
 use crate::wire::{Adspec, Float, GuaranteedTerms};
 use crate::world::Offer;

@@ -1,4 +1,4 @@
-//! What a signaller is told when it starts.
+//! The settings of a signaller at its start.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub struct Config {
     pub router: IpAddr,
     /// Addresses of the router beside those of its interfaces.
     pub addresses: Vec<IpAddr>,
-    /// The interfaces that speak RSVP.
+    /// The interfaces with RSVP.
     pub interfaces: Vec<Interface>,
     /// R (RFC 2205, section 3.7). State lives for 5.25 R: (K + 0.5) * 1.5 R with K = 3.
     pub refresh: Duration,
@@ -24,17 +24,17 @@ pub struct Config {
     pub retransmit: Retransmit,
     /// Hello messages; `None` sends none, and answers those of neighbours.
     pub hello: Option<HelloSettings>,
-    /// R towards neighbours that can do without (RFC 8370); needs `hello` by node.
+    /// R towards neighbours with RFC 8370; needs `hello` by node.
     pub independent_refresh: Option<Duration>,
-    /// What the tail hands out.
+    /// The labels that the tail hands out.
     pub egress: EgressLabel,
-    /// What neighbours are told about restarts (RFC 3473, section 9.1).
+    /// The restart capability sent to neighbours (RFC 3473, section 9.1).
     pub restart: Restart,
     /// How long a softly preempted LSP may stay (RFC 5712, section 5).
     pub soft_preemption: Duration,
     /// Bounds against hostile neighbours.
     pub limits: Limits,
-    /// Hello instance: the same as before a restart if state survived, otherwise another one; not 0.
+    /// Hello instance: unchanged after a restart if state survived, otherwise another one; not 0.
     pub instance: u32,
     /// Message-id epoch, 24 bits: another one after each restart (RFC 2961, section 4.1).
     pub epoch: u32,
@@ -44,7 +44,7 @@ pub struct Config {
     pub seed: u64,
 }
 
-/// An interface that speaks RSVP.
+/// An interface with RSVP.
 #[derive(Clone, Debug)]
 pub struct Interface {
     /// Its number; not 0.
@@ -114,8 +114,8 @@ pub struct Restart {
     /// Whether this start follows another one and the data plane has gone on meanwhile: neighbours are
     /// asked to tell their state again.
     pub resumes: bool,
-    /// What the data plane has kept from before this start. It goes at the end of `recovery` unless a
-    /// neighbour claims it.
+    /// The entries that the data plane has kept from before this start. It goes at the end of
+    /// `recovery` unless a neighbour claims it.
     pub kept: Vec<(LspKey, Entry)>,
 }
 

@@ -1,4 +1,4 @@
-//! What a flow asks of an interface: checked numbers.
+//! A flow's demand on an interface: checked numbers.
 
 use crate::wire::{BadBucket, Flowspec, Service, TokenBucket, Tspec};
 
@@ -20,7 +20,7 @@ pub struct Demand {
     pub guaranteed: Option<GuaranteedDemand>,
 }
 
-/// What guaranteed service adds.
+/// The additional part of guaranteed service.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GuaranteedDemand {
     /// R: bytes a second, at least r, finite.
@@ -58,7 +58,7 @@ impl Demand {
         Self::of(&tspec.0, None)
     }
 
-    /// What has to be reserved (RFC 2211: r; RFC 2212: R), in bytes a second.
+    /// The rate to reserve (RFC 2211: r; RFC 2212: R), in bytes a second.
     pub fn reserved(&self) -> f64 {
         self.guaranteed.map_or(self.rate, |guaranteed| guaranteed.rate)
     }

@@ -147,7 +147,7 @@ impl Signaller {
         }
     }
 
-    /// A Resv is refused: downstream hears by ResvErr, and the head by PathErr.
+    /// A Resv is refused: downstream gets a ResvErr, and the head a PathErr.
     pub(crate) fn refuse_resv(
         &mut self,
         via: Adjacency,

@@ -10,7 +10,7 @@ use crate::wire::{
     UnknownRule,
 };
 
-/// What a Path says beside its LSP's name and its sender.
+/// The fields of a Path, without its LSP's name and its sender.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PathBody {
     pub(crate) request: LabelRequest,
@@ -32,7 +32,7 @@ pub(crate) struct Flow {
     pub(crate) record: Option<RecordRoute>,
 }
 
-/// All of a message; what comes twice counts once.
+/// All of a message; a repeated field counts once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fields {
     pub(crate) session: Option<Session>,
@@ -53,7 +53,7 @@ pub(crate) struct Fields {
     pub(crate) others: Vec<Object>,
     pub(crate) id: Option<MessageId>,
     pub(crate) acks: Vec<MessageIdAck>,
-    /// What RFC 2205, section 3.10, makes of an object that is not known.
+    /// The treatment of an unknown object by RFC 2205, section 3.10.
     pub(crate) refusal: Option<Cause>,
 }
 
@@ -153,7 +153,8 @@ impl Fields {
 }
 
 impl PathBody {
-    /// Setup and hold priority; without SESSION_ATTRIBUTE the LSP preempts nobody and yields to all.
+    /// Setup and hold priority; without SESSION_ATTRIBUTE the LSP preempts no other and yields to
+    /// all.
     pub(crate) fn priorities(&self) -> (u8, u8) {
         self.attribute.as_ref().map_or((7, 7), |attribute| (attribute.setup, attribute.hold))
     }

@@ -95,7 +95,7 @@ impl Signaller {
         };
         let Arrival { via, source, .. } = arrival;
         let by_node = self.config.hello.is_some_and(|hello| hello.by_node);
-        // What is no neighbour's address on this interface is a node id (RFC 4558, section 3).
+        // An address that is no neighbour's on this interface is a node id (RFC 4558, section 3).
         let interface = (!by_node || self.neighbours.contains_key(&via)).then_some(via.interface);
         let key = PeerKey { interface, address: source };
         let reduces = message.flags & Message::REFRESH_REDUCTION != 0;
@@ -275,7 +275,7 @@ impl Signaller {
                 (lsp.path_id, lsp.resv_id) = (None, None);
             }
         }
-        // What was refreshed by its id is refreshed in full: the ids are gone.
+        // State that was refreshed by its id is refreshed in full: the ids are gone.
         for timer in paths
             .into_iter()
             .map(Timer::ResvRefresh)
@@ -286,7 +286,7 @@ impl Signaller {
         }
     }
 
-    /// A neighbour answers, again or for the first time: it is told everything.
+    /// A neighbour answers, again or for the first time: it gets all state.
     fn resume(&mut self, world: &mut dyn World, key: PeerKey) {
         let Some((paths, resvs)) = self.states_from(key) else { return };
         for lsp in resvs {
@@ -329,7 +329,7 @@ impl Signaller {
         }
     }
 
-    /// RFC 8370, section 3.1: both say so, and Hellos by node id tell when the other is lost.
+    /// RFC 8370, section 3.1: both announce it, and Hellos by node id show when the other is lost.
     pub(crate) fn is_independent(&self, via: Adjacency) -> bool {
         self.config.independent_refresh.is_some()
             && self.neighbours.get(&via).is_some_and(|neighbour| {

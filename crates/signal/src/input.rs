@@ -1,4 +1,4 @@
-//! What happens to a signaller.
+//! The events of a signaller.
 
 use std::net::IpAddr;
 
@@ -18,7 +18,7 @@ pub enum Input<'a> {
         source: IpAddr,
         /// TTL in its IP header.
         ttl: u8,
-        /// What follows the IP header.
+        /// The bytes behind the IP header.
         bytes: &'a [u8],
     },
     /// The data plane has done, or refused, what [`crate::Output::Program`] asked for.
@@ -28,7 +28,7 @@ pub enum Input<'a> {
         /// Whether it is done.
         is_done: bool,
     },
-    /// This router is to be an LSP's head.
+    /// This router becomes an LSP's head.
     Create(Tunnel),
     /// An LSP of this head is to carry other traffic. If that is refused, the old reservation stays.
     Change {

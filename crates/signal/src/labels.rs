@@ -23,7 +23,7 @@ impl Labels {
         Self { used, resting, is_resting, next, rest }
     }
 
-    /// A label that nobody has, or had within a lifetime.
+    /// A label that is free, and was so for a lifetime.
     pub(crate) fn take(&mut self, now: Time) -> Option<Label> {
         self.wake(now);
         let all = (Label::LAST.get() - Label::FIRST.get() + 1) as usize;
@@ -39,7 +39,7 @@ impl Labels {
         }
     }
 
-    /// Takes this label, if nobody has it: the data plane has kept it over a restart.
+    /// Takes this label, if it is free: the data plane has kept it over a restart.
     pub(crate) fn claim(&mut self, label: Label) -> bool {
         label.is_allocated() && self.used.insert(label)
     }

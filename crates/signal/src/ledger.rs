@@ -8,7 +8,7 @@ use crate::rule::{Rule, Rules};
 use crate::wire::{Sender, Style};
 use crate::world::{Admit, Holder, Lack};
 
-/// What an LSP holds.
+/// The reservation of an LSP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Claim {
     pub(crate) demand: Demand,
@@ -27,7 +27,7 @@ struct Members {
 }
 
 impl Members {
-    /// What the group needs (RFC 3209, section 2.4.2: LSPs that share count the maximum).
+    /// The needs of the group (RFC 3209, section 2.4.2: LSPs that share count the maximum).
     fn need(&self, rules: Rules) -> Option<Demand> {
         let paid = self.claims.iter().filter(|(sender, _)| !self.unpaid.contains(sender));
         paid.map(|(_, claim)| claim.demand).reduce(|one, other| {
@@ -74,8 +74,8 @@ fn group(lsp: &LspKey, style: Style) -> Holder {
 }
 
 impl Ledger {
-    /// Reserves, or changes what is reserved, and says which LSPs had to make room. With an error everything
-    /// is as before.
+    /// Reserves, or changes what is reserved, and says which LSPs had to make room. An error changes
+    /// nothing.
     pub(crate) fn reserve<A: Admit + ?Sized>(
         &mut self,
         admit: &mut A,
@@ -202,7 +202,7 @@ impl Ledger {
         })
     }
 
-    /// What is charged to an interface, group by group.
+    /// The reservations on an interface, group by group.
     #[cfg(test)]
     pub(crate) fn charges(&self, interface: InterfaceId) -> impl Iterator<Item = Demand> {
         self.links.get(&interface).into_iter().flatten().filter_map(|(_, members)| members.charged)
@@ -266,7 +266,7 @@ fn make_room<A: Admit + ?Sized>(
     if let Some(members) = link.get_mut(&own) {
         members.charged = need;
     }
-    // Those that fit after all, as somebody larger had to go, stay: the most important first.
+    // Smaller ones that fit after a larger one had to go stay: the most important first.
     let mut victims = Vec::new();
     for (key, charged) in freed.iter().rev() {
         let Some(members) = link.get_mut(key) else { continue };

@@ -23,7 +23,7 @@
 //! | `auth`          | RFC 2747                                                             |
 //! | `labels`, `timers`, `demand`, `fields`, `lsp` | their names                            |
 //!
-//! # What is left out
+//! # Missing parts
 //!
 //! Wildcard filters are refused. A Resv is sent for each LSP alone, also with the shared explicit style;
 //! one that names several is understood. Facility backup (RFC 4090) is not there.

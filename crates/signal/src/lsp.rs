@@ -1,4 +1,4 @@
-//! What is known of an LSP: path state, reservation state, data plane.
+//! An LSP: path state, reservation state, data plane.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -81,7 +81,7 @@ pub(crate) struct Reservation {
 #[derive(Clone, Debug)]
 pub(crate) struct Pending {
     pub(crate) ticket: Ticket,
-    /// What holds if it fails.
+    /// The entry that holds if it fails.
     pub(crate) before: Option<Reservation>,
 }
 
@@ -103,11 +103,12 @@ pub(crate) struct Lsp {
     pub(crate) sent_resv: Option<Sent>,
     pub(crate) incoming: Option<Label>,
     pub(crate) pending: Option<Pending>,
-    /// The data plane has an entry, or was told to have one.
+    /// The data plane has an entry, or was ordered to have one.
     pub(crate) is_installed: bool,
     /// At the head: [`crate::Event::Up`] was the last that was said.
     pub(crate) is_up: bool,
-    /// What upstream has refused: nothing as large is asked for again meanwhile (RFC 2205, section 3.5).
+    /// The demand that upstream has refused: nothing as large is asked for again meanwhile (RFC 2205,
+    /// section 3.5).
     pub(crate) blockade: Option<Flowspec>,
     /// It is preempted, but may stay a while.
     pub(crate) is_preempted: bool,

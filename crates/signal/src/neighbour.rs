@@ -34,7 +34,7 @@ pub(crate) struct Neighbour {
     pub(crate) received: BTreeMap<u32, About>,
     /// State that it has torn down, so that a message that was overtaken does not bring it back.
     pub(crate) removed: BTreeMap<About, (u32, Time)>,
-    /// Acknowledgements that are to be sent to it.
+    /// Acknowledgements for it that have not been sent.
     pub(crate) acks: Vec<MessageIdAck>,
     unacknowledged: BTreeMap<u32, Unacknowledged>,
     /// When those that are on their way are sent again.
@@ -95,7 +95,7 @@ impl Neighbour {
         Some(taken)
     }
 
-    /// A message is to be sent until it is acknowledged. Returns whether it may go at once.
+    /// A message repeats until it is acknowledged. Returns whether it may go at once.
     pub(crate) fn post(&mut self, id: u32, message: Unacknowledged, window: usize) -> bool {
         if let Some(about) = message.about {
             self.supersede(about);
@@ -141,7 +141,7 @@ impl Neighbour {
         None
     }
 
-    /// A message that is to be sent again now, and how often it has been sent.
+    /// A message whose repetition is due, and how often it has been sent.
     pub(crate) fn due(&mut self, now: Time) -> Option<(u32, u8)> {
         let (_, id) = *self.flight.first().filter(|(again, _)| *again <= now)?;
         self.unacknowledged.get(&id).map(|message| (id, message.sent))
@@ -163,7 +163,7 @@ impl Neighbour {
         }
     }
 
-    /// When something is to be sent again.
+    /// When the next repetition is due.
     pub(crate) fn next_again(&self) -> Option<Time> {
         self.flight.first().map(|(again, _)| *again)
     }

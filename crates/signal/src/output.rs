@@ -1,4 +1,4 @@
-//! What a signaller wants done.
+//! The actions of a signaller.
 
 use std::net::IpAddr;
 
@@ -9,15 +9,14 @@ use crate::wire::{ErrorSpec, RecordRoute};
 /// One thing to be done, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
-    /// A datagram of IP protocol 46 is to be sent.
+    /// Send a datagram of IP protocol 46.
     Send(Datagram),
-    /// The data plane is to be changed; the answer is [`crate::Input::Programmed`].
+    /// Change the data plane; the answer is [`crate::Input::Programmed`].
     Program(Program),
     /// Something that people or the node's control want to know.
     Event(Event),
-    /// Sequence numbers below this may be used from now on. It is to be on stable storage before the
-    /// sends that follow, and goes into [`crate::Config::sequence`] after a restart (RFC 2747,
-    /// section 3).
+    /// Sequence numbers below this may be used from now on. Store it before the sends that follow;
+    /// it goes into [`crate::Config::sequence`] after a restart (RFC 2747, section 3).
     Remember(u64),
 }
 
@@ -34,7 +33,7 @@ pub struct Datagram {
     pub ttl: u8,
     /// Whether it carries the Router Alert option (RFC 2113, RFC 2711).
     pub router_alert: bool,
-    /// What follows the IP header.
+    /// The bytes behind the IP header.
     pub bytes: Vec<u8>,
 }
 
@@ -45,7 +44,7 @@ pub struct Program {
     pub ticket: Ticket,
     /// Whose.
     pub lsp: LspKey,
-    /// What is to be there: it replaces the LSP's entry; `None` removes it.
+    /// The entry of the LSP: it replaces the former one; `None` removes it.
     pub entry: Option<Entry>,
 }
 
@@ -56,7 +55,7 @@ pub struct Entry {
     pub incoming: Option<Label>,
     /// Where they go; `None` at the tail: pop, and look up the payload.
     pub outgoing: Option<NextHop>,
-    /// What is reserved for them.
+    /// Their reservation.
     pub demand: Demand,
 }
 
@@ -69,7 +68,7 @@ pub struct NextHop {
     pub label: Label,
 }
 
-/// What has happened.
+/// The event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// At the head: the whole LSP is in place.
@@ -88,14 +87,14 @@ pub enum Event {
     PathError {
         /// Which.
         lsp: LspKey,
-        /// What and where.
+        /// The kind and the place.
         error: ErrorSpec,
     },
     /// At the tail: a node on the way refuses its reservation.
     ResvError {
         /// Which.
         lsp: LspKey,
-        /// What and where.
+        /// The kind and the place.
         error: ErrorSpec,
     },
     /// At the tail: the head has the reservation.

@@ -40,7 +40,7 @@ impl Signaller {
                 self.bind(via, about, fields.id);
             }
             Err(cause) => {
-                // A failed change keeps what there was, and that lives on.
+                // A failed change keeps the former state, and that stays in use.
                 let kept = self.lsps.get(&lsp).is_some_and(|lsp| lsp.upstream.via() == Some(via));
                 if kept {
                     self.unbind(via, about);
@@ -62,7 +62,7 @@ impl Signaller {
         told.unwrap_or(self.config.refresh).clamp(Duration::from_millis(100), longest)
     }
 
-    /// The period that a state was told with.
+    /// The received refresh period of a state.
     pub(crate) fn told_period(&self, lsp: LspKey, side: Side) -> Duration {
         let told = self.lsps.get(&lsp).map(|lsp| match side {
             Side::Path => lsp.path_period,
@@ -120,7 +120,7 @@ impl Signaller {
             return Err(Cause::NON_RSVP);
         }
         let known = self.lsps.get(lsp);
-        // The head's own Path has come back, or somebody else uses its name.
+        // The head's own Path has come back, or another head uses its name.
         if known.is_some_and(|known| known.upstream == Upstream::Head)
             || self.config.is_own(lsp.sender.address)
         {

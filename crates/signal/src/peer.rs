@@ -1,4 +1,4 @@
-//! Partners of Hello sessions (RFC 3209, section 5; RFC 4558), and what is known of those nodes.
+//! Partners of Hello sessions (RFC 3209, section 5; RFC 4558), and the state of those nodes.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub(crate) struct PeerKey {
     pub(crate) address: IpAddr,
 }
 
-/// What is believed of a peer.
+/// The present state of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Liveness {
     /// It has not answered yet, or not since it was lost; maybe it does not know Hellos.
@@ -30,7 +30,7 @@ pub(crate) enum Liveness {
 pub(crate) struct Peer {
     /// A way to it.
     pub(crate) via: Adjacency,
-    /// The instance that it is told; another one after communication was lost.
+    /// The instance in Hello messages to it; another one after communication was lost.
     pub(crate) instance: u32,
     /// The instance that it says; `None` if it has not been heard since it was lost.
     pub(crate) theirs: Option<u32>,
@@ -39,12 +39,12 @@ pub(crate) struct Peer {
     /// Instances that it said before: a Hello with one of them was overtaken.
     pub(crate) former: [u32; 4],
     pub(crate) liveness: Liveness,
-    /// It has shown that it knows less of this node than it did: it is told everything again.
+    /// It has shown that it lost state of this node: all state is sent again.
     pub(crate) must_resume: bool,
     /// Its restart time; 0 does not ask to wait.
     pub(crate) restart: Duration,
     pub(crate) recovery: Duration,
-    /// It has restarted, and is told its state again until then.
+    /// It has restarted, and gets its state again until then.
     pub(crate) recovers_until: Option<Time>,
     pub(crate) capability: u32,
 }

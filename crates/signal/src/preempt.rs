@@ -9,7 +9,7 @@ use crate::wire::Cause;
 use crate::world::World;
 
 impl Signaller {
-    /// What had to make room for others.
+    /// An LSP that had to make room for others.
     pub(crate) fn preempt(&mut self, world: &mut dyn World, via: Adjacency, victims: Vec<Victim>) {
         for Victim { lsp, is_soft } in victims {
             let interface = via.interface;
@@ -29,7 +29,7 @@ impl Signaller {
         }
     }
 
-    /// RFC 5711: the head hears by PathErr, the tail by ResvErr; the reservation goes.
+    /// RFC 5711: the head gets a PathErr, the tail a ResvErr; the reservation goes.
     pub(crate) fn preempt_hard(&mut self, world: &mut dyn World, key: LspKey) {
         let Some(lsp) = self.lsps.get(&key) else { return };
         let (via, resv) = (lsp.downstream.via(), lsp.resv.clone());

@@ -42,7 +42,7 @@ impl Signaller {
         lsp.incoming = incoming;
         lsp.is_installed = true;
         let had = lsp.resv.replace(new);
-        // What was there before the first of several changes holds if they fail.
+        // The entry before the first of several changes holds if they fail.
         let before = match lsp.pending.take() {
             Some(pending) => {
                 self.tickets.remove(&pending.ticket);

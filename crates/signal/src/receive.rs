@@ -1,4 +1,4 @@
-//! What comes in: authentication, ids, and which handler a message is for.
+//! Received messages: authentication, ids, and handlers.
 
 use std::net::IpAddr;
 
@@ -57,7 +57,7 @@ impl Signaller {
         self.message(world, Arrival { via, source, ttl }, message);
     }
 
-    /// RFC 2747, section 4.2. A challenge needs no digest: it only makes this node speak.
+    /// RFC 2747, section 4.2. A challenge needs no digest: it only makes this node answer.
     fn is_authentic(&mut self, key: &Key, via: Adjacency, message: &Message, bytes: &[u8]) -> bool {
         if message.kind == Kind::Challenge {
             return true;
@@ -176,7 +176,7 @@ impl Signaller {
         }
     }
 
-    /// A neighbour that is spoken to, or speaks; `None` if there are too many.
+    /// A neighbour that sends or receives messages; `None` if there are too many.
     pub(crate) fn neighbour(
         &mut self,
         world: &dyn World,
@@ -236,7 +236,7 @@ impl Signaller {
         }
     }
 
-    /// Whether a message about a state is older than what is known of it (RFC 2961, section 4.6).
+    /// Whether a message about a state is older than the present state (RFC 2961, section 4.6).
     pub(crate) fn is_overtaken(
         &mut self,
         via: Adjacency,

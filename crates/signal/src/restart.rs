@@ -9,10 +9,10 @@ use crate::signaller::Signaller;
 use crate::timers::Timer;
 use crate::wire::{ExplicitHop, ExplicitRoute};
 
-/// What is left to be claimed after a restart.
+/// The unclaimed entries after a restart.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
-    /// Neighbours are told state again until then.
+    /// Neighbours get state again until then.
     pub(crate) until: Option<Time>,
     /// Entries of the data plane that no LSP has claimed.
     kept: BTreeMap<LspKey, Entry>,
@@ -54,11 +54,11 @@ impl Signaller {
         Some(ExplicitRoute(hops))
     }
 
-    /// What nobody has claimed goes.
+    /// Unclaimed entries go.
     pub(crate) fn end_recovery(&mut self) {
         self.recovery.until = None;
         self.recovery.paths.clear();
-        // Claimed, but nobody downstream has reserved again.
+        // Claimed, but without a new reservation from downstream.
         let idle = self.lsps.iter().filter(|(_, lsp)| lsp.is_installed && lsp.resv.is_none());
         for lsp in idle.map(|(key, _)| *key).collect::<Vec<_>>() {
             self.uninstall(lsp);

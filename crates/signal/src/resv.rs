@@ -77,7 +77,7 @@ impl Signaller {
             }
             Err(cause) => {
                 self.unbind(via, about);
-                // With another label, what there was has gone downstream.
+                // With another label, the former one has gone downstream.
                 let is_gone = had.as_ref().zip(flow.label.as_ref()).is_some_and(|(had, label)| {
                     label
                         .0
@@ -89,7 +89,7 @@ impl Signaller {
                 }
                 let had = had.filter(|_| !is_gone);
                 self.refuse_resv(via, key, style, flow.flowspec, cause, had.is_some());
-                // RFC 2205, section 3.5: what there was stays, and lives on.
+                // RFC 2205, section 3.5: the former reservation stays in use.
                 if self.lsps.get(&key).is_some_and(|lsp| lsp.resv.is_some()) {
                     self.keep_for(Timer::ResvExpiry(key), period);
                 }
@@ -137,7 +137,7 @@ impl Signaller {
         Ok(Some(Reservation { flowspec, demand, style, label, record, confirm, others }))
     }
 
-    /// Admission, then the data plane; upstream hears of it when that is done.
+    /// Admission, then the data plane; upstream gets the Resv when that is done.
     fn take_resv(
         &mut self,
         world: &mut dyn World,
@@ -151,7 +151,7 @@ impl Signaller {
         let claim = Claim { demand: new.demand, hold, is_soft };
         let needs =
             lsp.resv.as_ref().is_none_or(|had| had.demand != new.demand || had.style != new.style);
-        // What is softly preempted does not come back by a mere refresh: its head moves it.
+        // A softly preempted LSP does not come back by a mere refresh: its head moves it.
         if needs || lsp.is_preempted {
             if lsp.resv.as_ref().is_some_and(|had| had.style != new.style) {
                 return Err(Cause::CONFLICTING_STYLE);
@@ -181,7 +181,7 @@ impl Signaller {
         let Ok(demand) = Demand::try_from(&flowspec) else { return };
         let style = wanted_style(&lsp.path);
         if lsp.resv.as_ref().is_some_and(|had| had.flowspec == flowspec && had.style == style) {
-            // Whatever else has changed, such as the previous hop, is told if it is new.
+            // Other changes, such as a new previous hop, are sent if they are new.
             self.send_resv(key, false);
             return;
         }

@@ -3,11 +3,11 @@
 /// A rule that the signaller obeys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// What goes gives its bandwidth back.
+    /// A removed one gives its bandwidth back.
     GiveBandwidthBack,
-    /// What goes gives its label back.
+    /// A removed one gives its label back.
     GiveLabelBack,
-    /// What goes cancels its timers.
+    /// A removed one cancels its timers.
     CancelTimers,
     /// Path state that is not refreshed times out.
     ExpirePath,
@@ -25,7 +25,7 @@ pub(crate) enum Rule {
     NoticeRestart,
     /// LSPs that share count once.
     ShareExplicitly,
-    /// A reservation that does not fit after all leaves the others as they were.
+    /// A reservation that does not fit leaves the others unchanged.
     RestoreTheOthers,
     /// The data plane is ready before the Resv goes upstream.
     DataPlaneFirst,

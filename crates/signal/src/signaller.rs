@@ -1,4 +1,4 @@
-//! The state machine: what there is, and what happens to it.
+//! The state machine: its state, and the events that change it.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::transmit::Outgoing;
 use crate::world::World;
 use europa_impair::Random;
 
-/// What was refused without an answer, or is worth a look.
+/// Refusals without an answer, and oddities.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Datagrams that are no message.
@@ -92,8 +92,8 @@ impl Signaller {
         signaller
     }
 
-    /// Takes in what happens, and says what is to be done. `now` never goes back. All that is due by
-    /// `now` is done too; the next call is to come at [`Signaller::next_deadline`] at the latest.
+    /// Takes in an event, and returns the actions. `now` never goes back. All that is due by `now`
+    /// is done too; the next call is to come at [`Signaller::next_deadline`] at the latest.
     pub fn handle(&mut self, now: Time, input: Input<'_>, world: &mut dyn World) -> Vec<Output> {
         self.now = self.now.max(now);
         match input {
@@ -120,7 +120,7 @@ impl Signaller {
         self.timers.next()
     }
 
-    /// What was counted.
+    /// The counters.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -162,7 +162,7 @@ impl Signaller {
         self.out.push(Output::Event(event));
     }
 
-    /// Sets an expiry timer for a state that was told with this refresh period.
+    /// Sets an expiry timer for a state with this received refresh period.
     pub(crate) fn keep_for(&mut self, timer: Timer, refresh: std::time::Duration) {
         self.timers.set(timer, self.now + lifetime(refresh));
     }

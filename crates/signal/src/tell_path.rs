@@ -60,7 +60,7 @@ impl Signaller {
         self.timers.set(Timer::PathRefresh(key), next);
     }
 
-    /// What goes downstream of its own: from the head, to the tail, with Router Alert (RFC 2205, section
+    /// Messages of its own downstream: from the head, to the tail, with Router Alert (RFC 2205, section
     /// 3.1.3).
     pub(crate) fn along(&self, key: LspKey, via: Adjacency, message: Message) -> Option<Outgoing> {
         self.config.interface(via.interface)?;
@@ -133,8 +133,8 @@ impl Signaller {
         }
     }
 
-    /// The neighbour downstream may have forgotten the Path, or have it already again: it is told, or
-    /// torn down, in any case.
+    /// The neighbour downstream may have forgotten the Path, or may have it again: the Path or a tear
+    /// is sent in any case.
     pub(crate) fn tell_path_later(&mut self, key: LspKey) {
         if let Some(via) = self.lsps.get(&key).and_then(|lsp| lsp.downstream.via()) {
             let next = self.next_refresh(via);
@@ -142,7 +142,7 @@ impl Signaller {
         }
     }
 
-    /// A state was refused, here or further on: it is told in full after R, however long the neighbour
+    /// A state was refused, here or further on: it is sent in full after R, however long the neighbour
     /// goes without refreshes otherwise.
     pub(crate) fn tell_later(&mut self, via: Adjacency, lsp: LspKey, side: Side) {
         // The refusal may come before the acknowledgement, which would have the state summarised.
@@ -182,7 +182,7 @@ impl Signaller {
         }
     }
 
-    /// RFC 5063, section 4.1: a neighbour that has restarted is told the Path that it had sent.
+    /// RFC 5063, section 4.1: a restarted neighbour gets the Path that it had sent.
     pub(crate) fn send_recovery_path(&mut self, key: LspKey) {
         let Some(lsp) = self.lsps.get(&key) else { return };
         let Some(via) = lsp.upstream.via() else { return };

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::id::{Adjacency, LspKey, Time};
 use crate::peer::PeerKey;
 
-/// What is to be done at a deadline.
+/// The action at a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Timer {
     PathRefresh(LspKey),

@@ -1,4 +1,4 @@
-//! What goes out: ids, acknowledgements, retransmissions, bundles, authentication.
+//! Sent messages: ids, acknowledgements, retransmissions, bundles, authentication.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -141,7 +141,7 @@ impl Signaller {
         }
     }
 
-    /// The period that a neighbour is told, and refreshed with.
+    /// The refresh period that a neighbour gets, and is refreshed with.
     pub(crate) fn refresh_period(&self, via: Adjacency) -> Duration {
         match self.config.independent_refresh {
             Some(period) if self.is_independent(via) => period,

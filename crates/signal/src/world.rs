@@ -1,4 +1,4 @@
-//! What the signaller asks its surroundings, at once and without waiting.
+//! The signaller's questions to its surroundings, answered at once and without waiting.
 
 use std::net::IpAddr;
 
@@ -30,11 +30,11 @@ pub trait Admit {
         new: Option<&Demand>,
     ) -> Result<(), Lack>;
 
-    /// What an interface offers; goes into ADSPEC.
+    /// The resources of an interface; they go into ADSPEC.
     fn offer(&self, interface: InterfaceId) -> Offer;
 }
 
-/// What an interface offers.
+/// The resources of an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Offer {
     /// Bytes a second that may be reserved in all.

@@ -1,4 +1,4 @@
-//! What is wrong with a message, and the error that answers it.
+//! The mistake of a message, and the error that answers it.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -317,7 +317,7 @@ fn a_failed_change_keeps_the_reservation_there_was() {
     );
     assert!(in_place);
     assert_eq!(router.surroundings.held, 1e5);
-    // A larger Path is refused too, and what there was lives on.
+    // A larger Path is refused too, and the former one stays in use.
     let sent = router.hear(UP, &path(&[Object::Tspec(Tspec(bucket(2e6)))]));
     assert_eq!(causes(&sent, Kind::PathErr), [(1, 2)]);
     assert_eq!(router.signaller.lsps().filter(|(_, is_reserved)| *is_reserved).count(), 1);

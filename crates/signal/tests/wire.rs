@@ -177,7 +177,7 @@ fn objects_are_pairs_of_bytes_and_values() {
     }
 }
 
-/// What scapy's `contrib/rsvp` writes, checksum included.
+/// The bytes of scapy's `contrib/rsvp`, checksum included.
 #[test]
 fn another_encoder_s_path_is_read() {
     let bytes = from_hex(

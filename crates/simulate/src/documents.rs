@@ -14,7 +14,7 @@ pub(crate) struct Ready {
     kept: Kept,
 }
 
-/// Kind, number within the kind, and variant of each object that there is.
+/// Kind, number within the kind, and variant of each object.
 pub(crate) type Choice = BTreeMap<(u8, u8), u8>;
 
 const PORT: u8 = 0;
@@ -24,14 +24,15 @@ const HOST: u8 = 3;
 const ROUTER: u8 = 4;
 const FILTERS: u8 = 5;
 
-/// Kinds, with how many objects of each there may be and how many variants each has.
+/// Kinds, with how many objects of each there may be and how many variants each has. Users have no
+/// effects, and flows follow the routers without steps of their own: there are none here.
 const KINDS: [(u8, u8, u8); 6] =
     [(PORT, 4, 3), (SLICE, 3, 3), (LINK, 3, 3), (HOST, 4, 6), (ROUTER, 6, 16), (FILTERS, 2, 2)];
 
 thread_local! {
     /// Each text is read once.
     static READY: RefCell<BTreeMap<String, Rc<Ready>>> = const { RefCell::new(BTreeMap::new()) };
-    /// The same by what is kept of them.
+    /// The same by their stored form.
     static KEPT: RefCell<HashMap<String, Rc<Ready>>> = RefCell::new(HashMap::new());
 }
 
@@ -77,15 +78,15 @@ fn change_one(choice: &mut Choice, rng: &mut Rng) {
     }
 }
 
-/// Documents of a choice, those that were there `before` first, and as they are kept. What would
-/// dangle is left out.
+/// Documents of a choice, those that were there `before` first, and as they are kept. Dangling
+/// references are left out.
 pub(crate) fn documents(choice: &Choice, before: &[Kept]) -> (Documents, Vec<Kept>) {
     let has = |kind: u8, number: u8| choice.contains_key(&(kind, number));
     let mut all = Vec::new();
     // Ends of links: how many, and how many of them are routers'.
     let mut ends: HashMap<String, (u8, u8)> = HashMap::new();
     let mut routers = Vec::new();
-    // Routers first, and links last, as they depend on who is at their ends.
+    // Routers first and links last, as links depend on the objects at their ends.
     let order = |kind: u8| [0, 1, 4, 3, 2, 5][usize::from(kind)];
     let mut choice: Vec<_> =
         choice.iter().map(|((kind, number), v)| (*kind, *number, *v)).collect();
@@ -97,7 +98,7 @@ pub(crate) fn documents(choice: &Choice, before: &[Kept]) -> (Documents, Vec<Kep
         let room = links.iter().all(|link| ends.get(*link).is_none_or(|ends| ends.0 < 2));
         let stands = match kind {
             HOST => room,
-            // Nothing between two hosts carries out what a link says.
+            // No line between two hosts has a link's effects.
             LINK => ends.get(&format!("l{number}")).is_some_and(|ends| ends.1 > 0),
             PORT | SLICE => true,
             ROUTER => {
@@ -139,6 +140,8 @@ fn assemble(all: &[Rc<Ready>]) -> Documents {
             Document::Host(one) => documents.hosts.push(*one),
             Document::Router(one) => documents.routers.push(*one),
             Document::Filters(one) => documents.filters.push(one),
+            Document::Flow(one) => documents.flows.push(*one),
+            Document::User(one) => documents.users.push(one),
         }
     }
     documents.complete();

@@ -1,4 +1,4 @@
-//! What can go wrong, at which effect, and how often it has.
+//! The faults, the effects where they occur, and how often.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -55,14 +55,14 @@ pub(crate) const EFFECTS: [Effect; 20] = [
     Effect::Commit,
 ];
 
-/// What goes wrong.
+/// Faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
     /// It is refused; nothing has changed.
     Refused,
     /// It fails half-way.
     Half,
-    /// What it needs is away for a moment.
+    /// A resource is away for a moment.
     NotNow,
     /// The node is killed before it.
     KilledBefore,
@@ -70,11 +70,11 @@ pub enum Fault {
     KilledAfter,
     /// The switch is killed with it.
     SwitchKilled,
-    /// What answers later does so very late.
+    /// A later answer comes very late.
     Late,
-    /// What answers later never does.
+    /// A later answer never comes.
     Silent,
-    /// What answers later refuses.
+    /// A later answer is a refusal.
     RefusedLater,
 }
 
@@ -157,7 +157,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// An effect was tried; what went wrong with it.
+    /// An effect was tried; its fault.
     pub fn note(&mut self, effect: Effect, fault: Option<Fault>) {
         match fault {
             Some(fault) => *self.met.entry((effect, fault)).or_default() += 1,
@@ -165,7 +165,7 @@ impl Coverage {
         }
     }
 
-    /// Adds what another has seen.
+    /// Adds another one's counts.
     pub fn add(&mut self, other: &Coverage) {
         for (key, count) in &other.met {
             *self.met.entry(*key).or_default() += count;

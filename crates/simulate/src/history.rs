@@ -1,4 +1,4 @@
-//! One history: operations and faults from a seed, and what must hold after each.
+//! One history: operations and faults from a seed, and the properties after each.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,7 +26,7 @@ const MOST_TURNS: usize = 10_000;
 #[derive(Clone, Debug)]
 pub struct Operation {
     what: What,
-    /// What goes wrong meanwhile.
+    /// Seed of the faults meanwhile.
     seed: u64,
     faulty: bool,
 }
@@ -47,9 +47,9 @@ enum What {
     Wait,
 }
 
-/// What came of a history.
+/// The result of a history.
 pub struct Report {
-    /// What did not hold, and after how many operations.
+    /// The violated property, and after how many operations.
     pub broken: Option<(usize, String)>,
     /// Faults that effects have met.
     pub coverage: Coverage,
@@ -88,7 +88,7 @@ pub fn operations(seed: u64) -> Vec<Operation> {
     all
 }
 
-/// Runs operations, and says what did not hold.
+/// Runs operations, and returns the violated property.
 pub fn run(operations: &[Operation], plant: Option<Plant>) -> Report {
     let mut history = History {
         machine: SimMachine::new(plant),
@@ -118,7 +118,7 @@ struct History {
     plant: Option<Plant>,
     /// Everything was there when the last change was submitted.
     was_whole: bool,
-    /// Devices that there were then.
+    /// The devices at that time.
     generations: Vec<u64>,
 }
 
@@ -234,12 +234,12 @@ impl History {
         let _ = self.machine.world.store.change(&commit);
     }
 
-    /// What must hold after an answer, or without one.
+    /// The properties after an answer, or without one.
     fn holds(&mut self, outcome: Option<Outcome>, before: &[Kept], wanted: &[Kept]) -> Held {
         let store = sorted(&self.machine.world.store.kept());
         let (before, wanted) = (sorted(before), sorted(wanted));
         match outcome {
-            // Whether a change was accepted is not known to whoever asked for it: the node knows.
+            // The submitter does not know whether a change was accepted: the node knows.
             None => match store == before || store == wanted {
                 true => Ok(()),
                 false => Err("a killed node left a state that nobody has asked for".into()),
@@ -247,8 +247,8 @@ impl History {
             Some(Ok(_)) if store != wanted => Err("what was accepted is not in the store".into()),
             Some(Ok(applied)) => {
                 let mut routers = self.machine.world.routers.values();
-                // Other steps name it too: those of its slow path, of its ports, and its end. One
-                // that refuses what it had before is told of by its state.
+                // Other steps name it too: those of its slow path, of its ports, and its end. A
+                // refusal of its former state shows in its state.
                 let begun = |router: &SimRouter| {
                     let is_it = |words: &[&str]| *words == ["router", &*router.plan.name];
                     applied.steps.iter().any(|step| {
@@ -284,7 +284,7 @@ impl History {
         }
     }
 
-    /// What is left to be done, by what there really is.
+    /// The rest of the work, by the actual state.
     fn difference(&self) -> Vec<String> {
         let documents = &self.engine.accepted().documents;
         let actual = self.machine.world.actual();
@@ -362,7 +362,7 @@ impl History {
         self.go_on().map(drop)
     }
 
-    /// Has the engine do what it can do now. Whether the node was killed, and began again.
+    /// Has the engine do its possible work. Whether the node was killed, and began again.
     fn go_on(&mut self) -> Result<bool, String> {
         let mut was_killed = false;
         for _ in 0..MOST_TURNS {
@@ -383,7 +383,7 @@ impl History {
         Err("the engine turns and turns".into())
     }
 
-    /// A new node finds what the one before it has left.
+    /// A new node finds the state of the one before it.
     fn begin_again(&mut self) -> Held {
         let documents = Arc::new(restore(&self.machine.world.store.kept()));
         let store = &self.machine.world.store;
@@ -418,7 +418,7 @@ impl History {
         }
     }
 
-    /// Compares what is wanted with what is there.
+    /// Compares the desired with the actual state.
     fn look(&mut self) {
         if self.plant != Some(Plant::UnchangedMeansDone) {
             let now = self.machine.now;
@@ -442,7 +442,7 @@ impl History {
                 }
             }
             Event::Updated(name, run, ticket, outcome) => {
-                // A router that has ended meanwhile begins anew with what it was told.
+                // A router that has ended meanwhile restarts with its settings.
                 let is_news = self.machine.updated(&name, run, &outcome);
                 let outcome = if is_news { outcome } else { Ok(()) };
                 let outcome = outcome.as_ref().map(drop).map_err(String::as_str);

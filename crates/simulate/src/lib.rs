@@ -3,17 +3,18 @@
 //! The engine of `europa-control` and the plans of `europa-plan` run here as in a node. The machine
 //! below them is simulated: devices, ports, hosts, slow paths, routers, a switch and a store. A
 //! history is a list of operations from a seed; about every tenth effect meets a fault. After each
-//! operation: what runs equals what was accepted, or what was there before; a dry run has told
-//! everything; nothing is left behind; a node that is killed anywhere arrives at the same.
+//! operation: the running objects equal the accepted documents, or the ones before; a dry run has
+//! listed all changes; nothing is left behind; a node that is killed anywhere arrives at the same
+//! state.
 //!
 //! | file        | concern                                                   |
 //! |-------------|-----------------------------------------------------------|
 //! | `documents` | random documents                                          |
-//! | `world`     | what outlives a node                                      |
+//! | `world`     | the state that outlives a node                            |
 //! | `effects`   | steps, as the simulated kernel carries them out           |
-//! | `machine`   | a node's side of it: what it remembers, what comes later  |
-//! | `faults`    | what can go wrong, and how often it has                   |
-//! | `history`   | one history, and what must hold                           |
+//! | `machine`   | a node's side of it: its memory, and later results        |
+//! | `faults`    | possible faults, and how often each occurred              |
+//! | `history`   | one history, and its properties                           |
 //! | `search`    | many histories; the first that fails is made small        |
 //! | `plant`     | faults of control that are planted                        |
 

@@ -1,4 +1,4 @@
-//! A node's side of the simulated machine: what it remembers, and what it is told later.
+//! A node's side of the simulated machine: its memory, and later results.
 
 mod outside;
 mod processes;
@@ -53,13 +53,13 @@ pub(crate) struct SimMachine {
     pub(crate) world: World,
     pub(crate) now: Time,
     pub(crate) coverage: Coverage,
-    /// Steps that were taken since somebody looked.
+    /// Steps since the last look.
     pub(crate) taken: Vec<Step>,
     /// Faults happen.
     pub(crate) faulty: bool,
     /// The node has been killed: nothing that it does has an effect any more.
     pub(crate) killed: bool,
-    /// What happens is printed.
+    /// Events are printed.
     traced: bool,
     pub(crate) plant: Option<Plant>,
     wanted: Arc<Documents>,
@@ -72,11 +72,11 @@ pub(crate) struct SimMachine {
     rng: Rng,
     /// Something has failed since documents were wanted last: the next are those of before.
     failed: bool,
-    /// What a planted fault has the node believe.
+    /// The false belief that a planted fault gives the node.
     lies: Lies,
 }
 
-/// What a planted fault has the node believe.
+/// The false belief that a planted fault gives the node.
 #[derive(Default)]
 struct Lies {
     /// Routers whose configurations it takes for known.
@@ -85,7 +85,7 @@ struct Lies {
     gone: BTreeSet<RouterId>,
     /// Ports whose relays it takes for removed.
     unrelayed: BTreeSet<PortId>,
-    /// What it takes for the world, as it takes back nothing.
+    /// The state that it takes for the world, as it takes back nothing.
     imagined: Option<World>,
 }
 
@@ -113,12 +113,12 @@ impl SimMachine {
         }
     }
 
-    /// What goes wrong from now on follows from this seed.
+    /// Later faults follow from this seed.
     pub(crate) fn seed(&mut self, seed: u64) {
         self.rng = Rng::with_seed(seed);
     }
 
-    /// What the node knows of what there is becomes what there is.
+    /// The node's view becomes the actual state.
     pub(crate) fn remember(&mut self) {
         let world = self.lies.imagined.as_ref().unwrap_or(&self.world);
         let mut belief = Actual { parked: self.parked.clone(), ..world.actual() };
@@ -139,7 +139,7 @@ impl SimMachine {
         Duration::from_micros(self.rng.u64(1..most_ms * 1000))
     }
 
-    /// Says what happens, if `TRACE` is set.
+    /// Prints events, if `TRACE` is set.
     pub(crate) fn trace(&self, what: impl FnOnce() -> String) {
         if self.traced {
             println!("{:>12.6} {}", self.now.as_secs_f64(), what());
@@ -151,7 +151,7 @@ impl SimMachine {
         self.timers.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// What happens now.
+    /// The present event.
     pub(crate) fn happens(&mut self) -> Option<Event> {
         if self.next()? > self.now {
             return None;
@@ -159,7 +159,7 @@ impl SimMachine {
         self.timers.pop().map(|Reverse((_, _, event))| event)
     }
 
-    /// What goes wrong with an effect, if anything.
+    /// The fault of an effect, if any.
     fn fault(&mut self, effect: Effect) -> Option<Fault> {
         let mut fault = None;
         let one_in = match effect {
@@ -183,7 +183,7 @@ impl SimMachine {
         }
     }
 
-    /// A node begins: what equals `desired` goes on, the rest is taken away.
+    /// A node begins: objects equal to `desired` go on, the rest is removed.
     pub(crate) fn adopt(&mut self, desired: &Desired) {
         self.killed = false;
         self.wanted = Arc::new(desired.documents.clone());
@@ -214,7 +214,7 @@ impl SimMachine {
             .map(|(name, _)| name.clone())
             .collect();
         for name in ended {
-            // Only what ran its configuration is adopted.
+            // Only a process with its configuration is adopted.
             self.world.routers.remove(&name);
         }
         self.world.filters.clone_from(&desired.documents.filters);
@@ -271,7 +271,7 @@ impl SimMachine {
         });
     }
 
-    /// Takes a step for real, and remembers what there is then.
+    /// Takes a step for real, and remembers the state after it.
     fn carry_out(&mut self, step: &Step, half: bool) -> Result<(), String> {
         let before = self.belief.clone();
         if let (Some(Plant::PortsBeforeRelays), Step::RemoveRelay(relay)) = (self.plant, step) {
@@ -407,7 +407,7 @@ impl Machine for SimMachine {
                 return Err(Stop::Failed(refused()));
             }
             Some(Fault::NotNow) => {
-                // Whatever it waits for is back in a moment.
+                // Its missing resource is back in a moment.
                 self.later(Duration::from_millis(100), Event::Checked(Ok(())));
                 return Err(Stop::NotNow(refused()));
             }

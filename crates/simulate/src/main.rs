@@ -1,7 +1,7 @@
 //! `simulate`: runs histories and exits with 0 when all are clean, with 1 when one fails.
 //!
-//! The environment says what to do: `HISTORIES` (2000), `SEED` (1), `PLANT` (a planted fault;
-//! `list` prints their names).
+//! Settings in the environment: `HISTORIES` (2000), `SEED` (1), `PLANT` (a planted fault; `list`
+//! prints their names).
 
 use std::env;
 use std::process::ExitCode;

@@ -5,19 +5,19 @@
 pub enum Plant {
     /// Desired state is written down before its effects are possible.
     CommitBeforeEffect,
-    /// What was changed is not taken back.
+    /// A change is not taken back.
     MissingInverse,
     /// An order to a router is lost, and taken for carried out.
     LostOrder,
     /// A router is forgotten before it is removed.
     ForgetBeforeRemoval,
-    /// A change of hosts that fails half-way is taken for what was wanted.
+    /// A change of hosts that fails half-way is taken for the desired state.
     HalfHostsForgotten,
     /// A failed write of the store is swallowed.
     SwallowedCommit,
-    /// A dry run tells of documents alone, not of what follows from them.
+    /// A dry run lists documents alone, not their consequences.
     DryRunOfDocuments,
-    /// What differs from documents that do not change is left as it is.
+    /// Differences from unchanged documents stay.
     UnchangedMeansDone,
     /// A router that does not come up counts as ready.
     EndCountsAsReady,
@@ -25,7 +25,7 @@ pub enum Plant {
     PortsBeforeRelays,
     /// An update that was refused half-way is taken for done.
     AstrayForgotten,
-    /// A node that starts forgets what its documents do not want, and leaves it there.
+    /// A node that starts forgets unwanted objects, and leaves them there.
     LeakAtRestart,
     /// Numbered rules of a slice are forgotten though its removal is taken back.
     RulesForgotten,

@@ -16,7 +16,7 @@ pub struct Failing {
     pub seed: u64,
     /// How many histories came before it.
     pub after: u64,
-    /// What did not hold.
+    /// The violated property.
     pub why: String,
     /// The fewest of its operations that still fail.
     pub operations: Vec<Operation>,
@@ -61,7 +61,7 @@ pub fn search(count: u64, seed: u64, plant: Option<Plant>) -> (Option<Failing>, 
     (failing, coverage)
 }
 
-/// What did not hold; a panic counts.
+/// The violated property; a panic counts.
 fn attempt(operations: &[Operation], plant: Option<Plant>) -> (Option<String>, Coverage) {
     match catch_unwind(AssertUnwindSafe(|| run(operations, plant))) {
         Ok(report) => (report.broken.map(|(_, why)| why), report.coverage),

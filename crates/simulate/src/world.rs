@@ -1,4 +1,4 @@
-//! What outlives a node: devices, what was made of them, processes, and the store.
+//! The state that outlives a node: devices, objects made of them, processes, and the store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use europa_control::{Commit, Time};
 use europa_plan::slow_path_change::Tools;
 use europa_plan::{
     Actual, ActualPort, ActualRouter, Needs, PortFacts, PortId, RelayPlan, RouterId, RouterPlan,
-    SliceId, hosts, slow_paths,
+    SliceId, hosts, slow_paths, wires,
 };
 
 /// A device of the machine.
@@ -17,7 +17,7 @@ use europa_plan::{
 pub(crate) struct SimDevice {
     /// It is there.
     pub(crate) there: bool,
-    /// It went and came back: what was made of it is of no use.
+    /// It went and came back: objects made of it are of no use.
     pub(crate) generation: u64,
     /// Longest packet, in bytes.
     pub(crate) mtu: u32,
@@ -28,9 +28,9 @@ pub(crate) struct SimDevice {
 /// A port, as the kernel has it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SimPort {
-    /// What it was made from.
+    /// The document that it was made from.
     pub(crate) document: Port,
-    /// What its device can do.
+    /// The abilities of its device.
     pub(crate) needs: Needs,
     /// Generation of the device that it was made of; none if a host or a slow path made it.
     pub(crate) generation: Option<u64>,
@@ -50,7 +50,7 @@ pub(crate) enum Process {
 /// A router, as the kernel and its process have it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SimRouter {
-    /// What it was made from, as far as it has taken changes over.
+    /// The document that it was made from, as far as it has taken changes over.
     pub(crate) plan: Arc<RouterPlan>,
     /// Which configuration it runs is not known.
     pub(crate) astray: bool,
@@ -60,11 +60,11 @@ pub(crate) struct SimRouter {
     pub(crate) half: bool,
     /// Its process.
     pub(crate) process: Process,
-    /// Counts its processes: what one was to do is no business of the next.
+    /// Counts its processes: orders of one do not concern the next.
     pub(crate) run: u64,
 }
 
-/// What outlives a node.
+/// The state that outlives a node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct World {
     /// Devices by name.
@@ -75,7 +75,7 @@ pub(crate) struct World {
     pub(crate) hosts: Vec<Host>,
     /// Documents that slow paths were made from.
     pub(crate) slow_paths: BTreeMap<RouterId, Router>,
-    /// What programs of slow paths have read: documents that these were made from.
+    /// The documents that programs of slow paths have read.
     pub(crate) programs: BTreeMap<RouterId, Router>,
     /// Relays.
     pub(crate) relays: Vec<RelayPlan>,
@@ -87,7 +87,7 @@ pub(crate) struct World {
     pub(crate) numbered: BTreeSet<SliceId>,
     /// A switch runs.
     pub(crate) switch: bool,
-    /// What the store has.
+    /// The contents of the store.
     pub(crate) store: SimStore,
     /// A rule of the machine that was broken: always a fault of control.
     pub(crate) broken: Option<String>,
@@ -107,7 +107,7 @@ pub(crate) struct SimStore {
 }
 
 impl SimStore {
-    /// Makes a change, if it builds on what is there.
+    /// Makes a change, if it builds on the present state.
     pub(crate) fn change(&mut self, commit: &Commit) -> Result<(), String> {
         if commit.base != self.revision {
             return Err(format!("revision {} is not {}", self.revision, commit.base));
@@ -133,7 +133,7 @@ impl SimStore {
 }
 
 impl World {
-    /// Another process of a router: what was heard of the one before is no news any more.
+    /// Another process of a router: events of the one before are void.
     pub(crate) fn next_run(&mut self) -> u64 {
         self.runs += 1;
         self.runs
@@ -154,7 +154,7 @@ impl World {
         self.broken.get_or_insert(rule.into());
     }
 
-    /// What is known of the device of a port that a host makes.
+    /// The facts about the device of a port that a host makes.
     pub(crate) fn host_port(&self, port: &str) -> Option<PortFacts> {
         let made = hosts::interfaces(&self.hosts).find_map(|(host, key, interface)| {
             let name = host.port(&key.1, interface)?;
@@ -173,6 +173,10 @@ impl World {
                 true => Ok(PortFacts { mac: [0; 6], mtu: 1500, vlan: Ok(()) }),
                 false => Err(format!("{name}: there is no slow path")),
             };
+        }
+        if wires::is_wire(name) {
+            // It is made with its port.
+            return Ok(PortFacts { mac: [0; 6], mtu: wires::MTU, vlan: Ok(()) });
         }
         if port.namespace.is_some() {
             return self.host_port(name).ok_or_else(|| format!("{name}: there is no host"));
@@ -193,7 +197,7 @@ impl World {
         device.is_none_or(|device| !device.there || device.generation != generation)
     }
 
-    /// What a plan knows of an open port.
+    /// A plan's facts about an open port.
     pub(crate) fn facts(&self, port: &SimPort) -> PortFacts {
         let facts = self.look(&port.document).unwrap_or(PortFacts {
             mac: [2, 0, 0, 0, 0, 1],
@@ -206,7 +210,7 @@ impl World {
         PortFacts { vlan, ..facts }
     }
 
-    /// Slow paths whose programs do not run, or have not read what there is for them.
+    /// Slow paths whose programs do not run, or have not read their files.
     pub(crate) fn idle(&self) -> impl Iterator<Item = &RouterId> {
         let read = |name: &RouterId| self.programs.get(name).map(|read| &read.slow_path);
         let all = self.slow_paths.iter();

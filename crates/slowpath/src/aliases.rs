@@ -1,8 +1,8 @@
 //! IPv4 addresses that stand for IPv6 routers.
 //!
 //! A route to IPv4 destinations may have an IPv6 router (RFC 8950). The fast path knows IPv4
-//! neighbours by IPv4 addresses only, so each such router gets one of the network 0.0.0.0/8, which is
-//! nobody's (RFC 1122 section 3.2.1.3). It has the Ethernet address of the IPv6 neighbour.
+//! neighbours by IPv4 addresses only, so each such router gets an address of the unused network
+//! 0.0.0.0/8 (RFC 1122 section 3.2.1.3). It has the Ethernet address of the IPv6 neighbour.
 
 use crate::intern::Interner;
 

@@ -22,7 +22,7 @@ const LINKS: u32 = 1;
 /// How often it is looked whether to stop.
 const PATIENCE_MS: u16 = 250;
 
-/// What gives an interface its carrier.
+/// The source of an interface's carrier.
 #[derive(Clone, Debug)]
 pub struct Watch {
     /// Where the device is that is looked at.
@@ -38,7 +38,7 @@ pub struct Watch {
 /// Follows link states until told to stop.
 ///
 /// # Errors
-/// What keeps it from following.
+/// The error that keeps it from following.
 pub fn follow(watches: &[Watch], outside: &Namespace, stop: &Arc<AtomicBool>) -> io::Result<()> {
     let mut places: Vec<(Namespace, OwnedFd)> = Vec::new();
     for watch in watches {
@@ -92,7 +92,7 @@ fn look(namespace: &Namespace, watches: &[Watch], setter: &mut Setter) -> io::Re
 
 struct Setter {
     netlink: Netlink,
-    /// By outer end: what it was set to last.
+    /// By outer end: its last setting.
     states: HashMap<String, bool>,
 }
 

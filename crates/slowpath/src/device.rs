@@ -106,7 +106,7 @@ pub(crate) mod libc_family {
 /// Gives a namespace the routes and neighbours of the router's document.
 ///
 /// # Errors
-/// What the kernel refuses, and what it was.
+/// The kernel's error, and the operation.
 pub fn add_static(
     namespace: &Namespace,
     routes: &[StaticRoute],

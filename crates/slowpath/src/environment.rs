@@ -1,5 +1,5 @@
-//! What a program in a slow path sees: the router's network, the host's files for reading
-//! only, and directories and files of the router's own.
+//! The view of a program in a slow path: the router's network, the host's files for reading only,
+//! and directories and files of the router's own.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -19,13 +19,13 @@ use crate::users::{Ids, become_root};
 
 /// Directories that every router has for itself.
 const OWN: [&str; 4] = ["/run", "/tmp", "/var/log", "/var/tmp"];
-/// What a router's programs may write in all. It is memory, and counts as theirs.
+/// The bytes that a router's programs may write together. It is memory, and counts as theirs.
 const WRITTEN: &str = "mode=0755,size=256m,nr_inodes=64k";
-/// Where mounts are put together. It stays: removing it would take away what others have there.
+/// Where mounts are put together. It stays: its removal would remove the files of others there.
 const ASIDE: &str = "/run/.europa";
 /// Directories that are not replaced as a whole for a file in them.
 const SHARED: [&str; 4] = ["/", "/etc", "/usr", "/var"];
-/// Devices that programs see; all of them are everybody's on any machine.
+/// Devices that programs see; all of them are open to every user on any machine.
 const DEVICES: [&str; 7] = ["full", "net/tun", "null", "random", "tty", "urandom", "zero"];
 /// Capabilities of every program. As root of a user namespace it has them for the router's
 /// network, processes and files, and not for the host's.
@@ -51,7 +51,7 @@ const KEPT: [Capability; 14] = [
 pub struct FileSpec {
     /// Where programs see it.
     pub path: String,
-    /// What stands in it.
+    /// Its contents.
     pub text: String,
     /// Whose it is.
     pub owner: Option<String>,
@@ -59,7 +59,7 @@ pub struct FileSpec {
     pub mode: Option<u32>,
 }
 
-/// What programs of one router see.
+/// The view of one router's programs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Environment {
     /// Name of the network namespace.
@@ -70,7 +70,7 @@ pub struct Environment {
     pub group: String,
     /// Its users and groups.
     pub ids: Ids,
-    /// What is put in the place of what.
+    /// The mounts: source and target.
     binds: Vec<(PathBuf, PathBuf)>,
 }
 
@@ -78,17 +78,17 @@ fn named(error: io::Error, path: &Path) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", path.display()))
 }
 
-/// Takes away what [`Environment::make`] has made below `folder`, and what was written there.
+/// Removes the files of [`Environment::make`] below `folder`, and all files written there.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn remove(folder: &Path) -> io::Result<()> {
-    // Whoever still runs there keeps it until it ends.
+    // Programs that still run there keep it until they end.
     let _ = umount2(&folder.join("root"), MntFlags::MNT_DETACH);
     fs::remove_dir_all(folder)
 }
 
-/// A file system of its own for what a router's programs write: full, it is full for them alone.
+/// A file system of its own for the writes of a router's programs: full, it is full for them alone.
 fn mount_root(root: &Path) -> io::Result<()> {
     fs::create_dir_all(root)?;
     let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
@@ -101,10 +101,10 @@ fn mount_root(root: &Path) -> io::Result<()> {
 }
 
 impl Environment {
-    /// Makes the directories and files below `folder`, and notes there what goes where.
+    /// Makes the directories and files below `folder`, and notes their places there.
     ///
     /// # Errors
-    /// A file that cannot be where it is to be, or a user that is not there.
+    /// A file with an impossible path, or a user that does not exist.
     pub fn make(
         folder: &Path,
         namespace: &str,
@@ -131,12 +131,12 @@ impl Environment {
         Ok(environment)
     }
 
-    /// Removes the files `gone` below `folder` and writes `changed`, so that there are `all`, while
-    /// programs run there. Programs see it at once, but for files that begin to hide the host's:
-    /// only programs that enter later see those.
+    /// Removes the files `gone` below `folder` and writes `changed`, so that `all` are there, while
+    /// programs run. Programs see it at once, but for files that begin to hide the host's: only
+    /// programs that enter later see those.
     ///
     /// # Errors
-    /// A file that cannot be where it is to be, or a user that is not there.
+    /// A file with an impossible path, or a user that does not exist.
     pub fn change(
         folder: &Path,
         gone: &[FileSpec],
@@ -155,14 +155,14 @@ impl Environment {
         Environment { binds: binds(&root, all)?, ..environment }.note(folder)
     }
 
-    /// Writes down what programs see, for those that enter.
+    /// Writes down the programs' view, for processes that enter.
     fn note(&self, folder: &Path) -> io::Result<()> {
         let (path, new) = (folder.join("environment.json"), folder.join("environment.json.new"));
         fs::write(&new, serde_json::to_vec(self)?)?;
         fs::rename(&new, &path)
     }
 
-    /// Reads what [`Environment::make`] noted.
+    /// Reads the notes of [`Environment::make`].
     ///
     /// # Errors
     /// There is nothing.
@@ -175,7 +175,7 @@ impl Environment {
     /// of every program here and `more`, and cannot get them back.
     ///
     /// # Errors
-    /// What the kernel refuses.
+    /// The kernel's error.
     pub fn enter(&self, more: &[String]) -> io::Result<()> {
         let more = more.iter().map(|name| capability(name)).collect::<Result<Vec<_>, _>>()?;
         let network = Namespace::named(&self.namespace)?;
@@ -186,7 +186,7 @@ impl Environment {
         self.mounts()?;
         become_root(users)?;
         sethostname(self.router.rsplit('/').next().unwrap_or("router"))?;
-        // Terminals that `sshd` and the like make are to be the slow path's own.
+        // Terminals that `sshd` and the like make belong to the slow path.
         let options = Some("newinstance,ptmxmode=0666,mode=0620,gid=5");
         mount(Some("devpts"), "/dev/pts", Some("devpts"), MsFlags::MS_NOSUID, options)?;
         // The old place may be hidden now, or still lead to the host's files.
@@ -237,7 +237,7 @@ impl Environment {
                     flags |= flag;
                 }
             }
-            // Mounts that others hide cannot be reached, here or by anybody.
+            // No process can reach mounts below other mounts.
             let _ = mount(NONE, path, NONE, flags, NONE);
         }
         let harmless = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
@@ -281,7 +281,7 @@ fn lay(root: &Path, file: &FileSpec, ids: Ids) -> io::Result<()> {
     place::write(root, path, file.text.as_bytes(), (above, own), way)
 }
 
-/// What of the host's gives way to what, for these files.
+/// The host's paths that these files hide.
 fn binds(root: &Path, files: &[FileSpec]) -> io::Result<Vec<(PathBuf, PathBuf)>> {
     let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
     let mut binds: Vec<(PathBuf, PathBuf)> =
@@ -303,8 +303,8 @@ fn binds(root: &Path, files: &[FileSpec]) -> io::Result<Vec<(PathBuf, PathBuf)>>
     Ok(binds)
 }
 
-/// What of the host's a file hides from programs; nothing if it lies in a directory of the
-/// router's own.
+/// The host's path that a file hides from programs; nothing if it is in a directory of the router's
+/// own.
 pub fn cover(path: &str) -> Option<&Path> {
     (!own(Path::new(path))).then(|| covered(path))
 }
@@ -314,8 +314,8 @@ pub fn own(path: &Path) -> bool {
     OWN.iter().any(|own| path.starts_with(own))
 }
 
-/// What of the host's a file covers: its directory, or, in a directory that too much else
-/// needs, the one file.
+/// The host's path that a file covers: its directory, or the one file in a directory with too many
+/// other uses.
 fn covered(path: &str) -> &Path {
     let target = Path::new(path);
     let directory = if path.ends_with('/') { Some(target) } else { target.parent() };
@@ -323,7 +323,7 @@ fn covered(path: &str) -> &Path {
     if SHARED.iter().any(|shared| Path::new(shared) == directory) { target } else { directory }
 }
 
-/// What the host would have to have for a file to be put there.
+/// The host's directory that a file needs.
 pub fn missing_on_host(path: &str) -> Option<&Path> {
     let covered = covered(path);
     (!own(Path::new(path)) && !covered.exists()).then_some(covered)

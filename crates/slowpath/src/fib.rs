@@ -1,9 +1,9 @@
-//! The kernel's routes of one family, and what of them the fast path has been told.
+//! The kernel's routes of one family, and the part that the fast path has.
 //!
-//! Each prefix is told once a batch, however often it changed meanwhile. Several routes to
-//! one prefix are ranked as the kernel does: table `local`, `main`, `default`; then metric.
-//! The kernel asks one table after the other, so that a shorter prefix of an earlier table hides a
-//! longer one of a later table: such a prefix is Linux's.
+//! Each prefix is sent once a batch, however often it changed meanwhile. Several routes to one
+//! prefix are ranked as the kernel does: table `local`, `main`, `default`; then metric. The kernel
+//! asks one table after the other, so that a shorter prefix of an earlier table hides a longer one
+//! of a later table: such a prefix is Linux's.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -22,7 +22,7 @@ const TABLE_LOCAL: u32 = 255;
 pub(crate) struct Outputs {
     pub(crate) host: usize,
     pub(crate) discard: usize,
-    /// To Linux too: it tells senders that there is no way.
+    /// To Linux too: it answers senders with an error.
     pub(crate) errors: usize,
 }
 
@@ -60,7 +60,7 @@ struct Entry {
     is_doubtful: bool,
 }
 
-/// What a way comes to with the links as they are now.
+/// The next hops of a route with the present links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
     /// No way: the next route counts.
@@ -97,7 +97,7 @@ fn covers<A: Address>(outer: (A, u8), inner: (A, u8)) -> bool {
 }
 
 impl<A: Address> Fib<A> {
-    /// No routes: the host gets everything, and what is in `base` unless a route says otherwise.
+    /// No routes: the host gets everything, and destinations in `base` unless a route covers them.
     pub(crate) fn new(outputs: Outputs, base: Vec<(A, u8)>, hidden: Vec<(A, u8)>) -> Fib<A> {
         let mut texts = Interner::default();
         let host = texts.number(format!("- {}", outputs.host));
@@ -123,8 +123,8 @@ impl<A: Address> Fib<A> {
         fib
     }
 
-    /// The fast path has this for a prefix; no way has an empty text, which stands for
-    /// whatever may be there. What is wrong is told anew, or taken back.
+    /// The fast path has this for a prefix; no route has an empty text, which stands for an unknown
+    /// entry. Wrong entries are sent again, or withdrawn.
     pub(crate) fn learn(&mut self, prefix: (A, u8), text: String) {
         let text = self.texts.number(text);
         self.routes.entry(prefix).or_default().told = Some(text);
@@ -136,7 +136,7 @@ impl<A: Address> Fib<A> {
         self.routes.values().filter(|entry| !entry.candidates.is_empty()).count()
     }
 
-    /// Whether something is to be told.
+    /// Whether an update is due.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
@@ -215,8 +215,8 @@ impl<A: Address> Fib<A> {
         self.mark(prefix);
     }
 
-    /// A route was removed. False if it was not known, or perhaps there twice: only a list can tell
-    /// what is left.
+    /// A route was removed. False if it was not known, or perhaps there twice: only a list can show
+    /// the rest.
     pub(crate) fn remove(&mut self, route: Route<A>) -> bool {
         let gone = route.way.clone();
         let Some((prefix, old)) = self.candidate(route) else { return true };
@@ -285,7 +285,7 @@ impl<A: Address> Fib<A> {
         }
     }
 
-    /// Works out again what every way comes to; prefixes whose answer changes will be told.
+    /// Computes the next hops of every route again; prefixes whose answer changes are sent.
     pub(crate) fn reconsider(&mut self, links: &Links, objects: &HashMap<u32, Object>) {
         let old = std::mem::take(&mut self.meanings);
         self.learn_ways(links, objects);
@@ -308,7 +308,7 @@ impl<A: Address> Fib<A> {
         }
     }
 
-    /// Works out what the ways come to that are new since the last time.
+    /// Computes the next hops of routes that are new since the last time.
     fn learn_ways(&mut self, links: &Links, objects: &HashMap<u32, Object>) {
         for number in self.meanings.len()..self.ways.len() {
             let meaning = match self.ways.value(number as u32) {
@@ -358,7 +358,7 @@ impl<A: Address> Fib<A> {
         if text.is_empty() { Meaning::None } else { Meaning::Text(self.texts.number(text)) }
     }
 
-    /// What the fast path should have for a prefix: the number of a text.
+    /// The entry that the fast path should have for a prefix: the number of a text.
     fn answer(&self, prefix: (A, u8)) -> Option<u32> {
         let candidates = self.routes.get(&prefix).map_or(&[][..], |entry| &entry.candidates);
         if candidates.iter().any(|candidate| candidate.narrow) {
@@ -453,7 +453,7 @@ fn insert<A: Address>(
     candidates.insert(index, new);
 }
 
-/// What a next hop object comes to; groups have single ones in them.
+/// The next hops of a next hop object; groups have single ones in them.
 fn resolve<A: Address>(id: u32, objects: &HashMap<u32, Object>) -> Option<Way<A>> {
     match objects.get(&id)? {
         Object::Blackhole => Some(Way::Discard),

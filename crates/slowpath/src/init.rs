@@ -1,11 +1,11 @@
 //! Process numbers of a slow path: one namespace for all of it, with the programs and shells of
 //! its router, and in it one for each program, which ends with that.
 //!
-//! | process                | where                   | what it does                              |
+//! | process                | where                   | task                                      |
 //! |------------------------|-------------------------|-------------------------------------------|
-//! | [`first`]              | number 1 of the router  | holds the namespace, buries orphans       |
+//! | [`first`]              | number 1 of the router  | holds the namespace, reaps orphans        |
 //! | [`accompany`]          | in the router's         | starts a program's number 1, waits for it |
-//! | [`run`]                | number 1 of a program   | starts it, buries orphans, writes its log |
+//! | [`run`]                | number 1 of a program   | starts it, reaps orphans, writes its log  |
 //!
 //! A program's namespace goes with its number 1: everything that is left is killed by the kernel.
 
@@ -30,9 +30,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::output::{Output, PAUSE};
 
-/// Bytes of what is printed that are passed on at once.
+/// Bytes of output that are passed on at once.
 const AT_ONCE: usize = 1 << 16;
-/// Signals that programs get from who waits for them.
+/// Signals that the waiting process passes to programs.
 const PASSED_ON: [Signal; 7] = [
     Signal::SIGTERM,
     Signal::SIGINT,
@@ -69,7 +69,7 @@ impl First {
         fs::rename(&new, folder.join(FILE))
     }
 
-    /// Reads what [`First::note`] has noted.
+    /// Reads the notes of [`First::note`].
     ///
     /// # Errors
     /// There is nothing.
@@ -94,11 +94,11 @@ pub fn numbers(folder: &Path, started: impl Fn(u32) -> Option<u64>) -> io::Resul
     Ok((started(first.pid) == Some(first.started)).then(|| namespace.into()))
 }
 
-/// Has children of this process, which has one thread, be born among the process numbers of a
-/// slow path, or, where nobody holds any, among new ones.
+/// Lets the children of this process, which has one thread, start in the pid namespace of a slow
+/// path, or in a new one if there is none.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn choose_numbers(numbers: Option<OwnedFd>) -> io::Result<()> {
     match numbers {
         Some(namespace) => setns(namespace, CloneFlags::CLONE_NEWPID)?,
@@ -107,11 +107,11 @@ pub fn choose_numbers(numbers: Option<OwnedFd>) -> io::Result<()> {
     Ok(())
 }
 
-/// The first process of a router: holds its process numbers until it is told to end, and
-/// buries orphans. It has no rights.
+/// The first process of a router: holds its pid namespace until the node ends it, and reaps
+/// orphans. It has no rights.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn first() -> io::Result<()> {
     let refused = |error: caps::errors::CapsError| io::Error::other(error.to_string());
     for set in [CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {
@@ -143,7 +143,7 @@ pub fn first() -> io::Result<()> {
     }
 }
 
-/// Blocks signals, and makes a descriptor that tells of them.
+/// Blocks signals, and makes a descriptor that receives them.
 fn blocked(wanted: &[Signal]) -> io::Result<SignalFd> {
     let wanted: SigSet = wanted.iter().copied().collect();
     wanted.thread_block()?;
@@ -153,7 +153,7 @@ fn blocked(wanted: &[Signal]) -> io::Result<SignalFd> {
 /// Unblocks the signals that [`accompany`] has blocked in this process, its child.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn begin_anew() -> io::Result<()> {
     Ok(SigSet::all().thread_unblock()?)
 }
@@ -204,7 +204,7 @@ pub fn accompany(mut command: Command) -> io::Result<ExitStatus> {
     }
 }
 
-/// Runs `command` to its end. What it prints goes to this process's standard error.
+/// Runs `command` to its end. Its output goes to this process's standard error.
 ///
 /// # Errors
 /// It cannot be started.
@@ -216,7 +216,7 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     let child = Pid::from_raw(child.id() as i32);
     // The writing ends are the program's alone.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    // Blocked only now: the program must not inherit it. What came before is found below.
+    // Blocked only now: the program must not inherit it. Earlier ones are found below.
     let signals = blocked(&[&[Signal::SIGCHLD][..], &PASSED_ON].concat())?;
     let mut log = Log { printed: Some(printed), output: Output::new(stderr(), Instant::now()) };
     loop {
@@ -237,7 +237,7 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     }
 }
 
-/// Takes care of whoever has ended: how the child has, if it has.
+/// Reaps ended processes: how the child has ended, if it has.
 fn reap(child: Pid) -> io::Result<Option<ExitStatus>> {
     loop {
         match waitpid(Pid::from_raw(-1), Some(WaitPidFlag::WNOHANG)) {
@@ -254,9 +254,9 @@ fn reap(child: Pid) -> io::Result<Option<ExitStatus>> {
     }
 }
 
-/// What a program prints.
+/// The output of a program.
 struct Log {
-    /// `None` when nobody prints any more.
+    /// `None` once all writers have gone.
     printed: Option<PipeReader>,
     output: Output<io::Stderr>,
 }
@@ -278,7 +278,7 @@ impl Log {
         }
     }
 
-    /// Passes on what is there now, and not what comes meanwhile.
+    /// Passes on the present output, and not later output.
     fn pass_on(&mut self) {
         let mut bytes = vec![0; AT_ONCE];
         let Some(printed) = &mut self.printed else { return };

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::rc::Rc;
 
-/// Gives equal values the same number. Numbers are never taken back: a router's different
-/// next hops are few, whatever its routes do.
+/// Gives equal values the same number. Numbers are never taken back: a router's different next hops
+/// are few, for any changes of its routes.
 #[derive(Debug)]
 pub(crate) struct Interner<T> {
     numbers: HashMap<Rc<T>, u32>,

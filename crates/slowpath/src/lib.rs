@@ -1,27 +1,50 @@
-//! The slow path: a router's own Linux, and its routes in the fast path.
+//! The slow path: a router's own Linux, and a mirror of its routes in the fast path.
 //!
-//! A router with a slow path has a network namespace with a veth for each of its interfaces.
-//! Its Linux owns neighbours and routes: what the fast path has no answer for goes there as it
-//! came, and what Linux knows is told to the fast path.
+//! A router with a slow path has a network namespace `europa.INSTANCE.SLICE.ROUTER` with a veth for each
+//! of its interfaces. Linux there owns addresses, neighbours, routes and errors. The fast path forwards the
+//! packets that its tables cover, and passes all others to Linux unchanged. So only one of the two
+//! decrements the TTL.
 //!
 //! | file         | concern                                                          |
 //! |--------------|------------------------------------------------------------------|
-//! | `namespace`  | a router's namespace, and how Linux behaves there                |
-//! | `carrier`    | a port or far end that is down takes the carrier away            |
+//! | `namespace`  | a router's namespace and its settings                            |
+//! | `carrier`    | the inner device has no carrier while the port or far end is down |
 //! | `device`     | veth pairs, addresses, static routes and neighbours               |
-//! | `message`    | what the kernel says: bytes to values                             |
-//! | `links`      | devices: which are interfaces, which work                         |
-//! | `fib`        | routes of one family, and what of them has been told              |
-//! | `neighbours` | neighbours, and which of them the fast path uses                  |
-//! | `mirror`     | follows all of them and tells the fast path                       |
-//! | `users`      | its user namespace: root there is nobody on the host               |
-//! | `environment`| what programs there see, and what they may                       |
-//! | `place`      | files there, written from outside while programs run              |
-//! | `init`       | the first process of process numbers, and who waits for it       |
-//! | `output`     | what a program prints, on its way into its log                    |
-//! | `policy`     | what of Linux's decisions the fast path may make                 |
-//! | `aliases`    | IPv4 addresses that stand for IPv6 routers                        |
+//! | `message`    | netlink messages: bytes to values                                 |
+//! | `links`      | devices: interfaces, and their states                             |
+//! | `fib`        | routes of one family, and those sent to the fast path             |
+//! | `neighbours` | neighbours, and those that the fast path uses                     |
+//! | `mirror`     | follows all of these and updates the fast path                    |
+//! | `users`      | the user namespace: its root has no rights on the host            |
+//! | `environment`| the file system and the rights of its programs                    |
+//! | `place`      | writes files there while programs run                             |
+//! | `init`       | process 1 of the pid namespace; reaps processes                   |
+//! | `output`     | copies a program's output into its log                            |
+//! | `policy`     | the settings of Linux that affect forwarding, for each interface  |
+//! | `aliases`    | IPv4 addresses that stand for IPv6 next hops                      |
 //! | `intern`     | values that many routes share                                     |
+//!
+//! # How the fast path follows Linux
+//!
+//! - One thread a router reads netlink messages and writes lines to the elements' `load` handlers, over a
+//!   socket of its own: 512 changes an order, one order between two rounds of the engine.
+//! - The thread reads all tables again after a lost message, and after changes that the kernel does not
+//!   announce (IPv4 routes of a device that goes down). For an adopted router it first reads the elements'
+//!   tables, and removes the entries that Linux does not have.
+//! - Firewalls, rules, IPsec, qdiscs, masters and sysctls become a policy for each interface. `HostGate` and
+//!   the forwarding elements send the packets that it may affect to Linux, counted by reason. Until all
+//!   settings are read, and after lost messages, all packets go to Linux.
+//! - `HostPolice` limits the packets to Linux by class and interface; routing protocols go first.
+//! - Every 10 s the mirror has Linux probe the stale neighbours that the fast path uses.
+//!
+//! # Processes
+//!
+//! - The namespace belongs to a user namespace of the router's own. A short-lived process, `europa hold`,
+//!   makes both, as a thread cannot. Each slow path has its own range of user ids, claimed in
+//!   `/run/europa/.ids`.
+//! - `europa init` is process 1 of the router's pid namespace. Commands of `europa exec`, and one
+//!   `europa daemon` for each program, are in this namespace. `europa daemon` makes a further pid namespace
+//!   for its program and copies at most 1 MB a second of its output.
 
 mod aliases;
 pub mod carrier;

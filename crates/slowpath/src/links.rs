@@ -1,10 +1,10 @@
-//! The devices of a namespace: which are the router's interfaces, and what they are like.
+//! The devices of a namespace: those that are the router's interfaces, and their properties.
 
 use std::collections::HashMap;
 
 use crate::message::Link;
 
-/// What is known of a device.
+/// The facts about a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
     /// Number of the router's interface; `None` for devices that the fast path does not have.
@@ -19,7 +19,7 @@ impl Known {
     }
 }
 
-/// What a message about a device changes.
+/// The changes of a message about a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
     /// Routes may have changed with it.
@@ -47,7 +47,7 @@ impl Links {
         self.known.get(&index)
     }
 
-    /// Takes in what the kernel says of a device.
+    /// Takes in the kernel's message about a device.
     pub(crate) fn add(&mut self, link: Link) -> Change {
         let mut output = self.devices.get(&link.index).copied();
         if output.is_none() {

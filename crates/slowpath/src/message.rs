@@ -1,4 +1,4 @@
-//! What the kernel says about links, neighbours, next hops and routes: bytes to values.
+//! The kernel's messages about links, neighbours, next hops and routes: bytes to values.
 //!
 //! Numbers are from `linux/rtnetlink.h`, `neighbour.h`, `nexthop.h`.
 
@@ -172,7 +172,7 @@ pub(crate) struct Hop<A> {
     pub(crate) weight: u16,
 }
 
-/// What becomes of a route's packets.
+/// The treatment of a route's packets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Way<A> {
     /// Linux decides: its own addresses, unreachable, encapsulations.
@@ -202,7 +202,7 @@ pub(crate) fn family(message: &[u8]) -> u8 {
 }
 
 impl<A: Address> Route<A> {
-    /// Reads the payload of a message; `None` for what is no route that packets follow.
+    /// Reads the payload of a message; `None` for a route that no packets follow.
     pub(crate) fn parse(message: &[u8]) -> Option<Route<A>> {
         let &[_, length, source_length, tos, table, _, _, kind, ..] =
             message.get(..12)?.first_chunk::<12>()?;
@@ -356,7 +356,7 @@ impl Neighbour {
 pub(crate) struct Link {
     pub(crate) index: u32,
     pub(crate) name: String,
-    /// Somebody has set it up.
+    /// The device is set up (IFF_UP).
     pub(crate) up: bool,
     /// It is up and has a carrier.
     pub(crate) running: bool,

@@ -26,7 +26,7 @@ const SETTINGS: [(&str, &str); 12] = [
 ];
 
 /// The name of a router's namespace: `europa.INSTANCE.SLICE.ROUTER`. No part can have a dot, so
-/// that no two routers of whatever instances share one.
+/// that no two routers of any instances share one.
 pub fn name(instance: &str, slice: &str, router: &str) -> String {
     format!("europa.{instance}.{slice}.{router}")
 }
@@ -40,7 +40,7 @@ pub fn outside_name(instance: &str) -> String {
 /// Makes the namespace of a router, which belongs to the host's root.
 ///
 /// # Errors
-/// What the kernel refuses. A setting that this kernel has not is left out.
+/// The kernel's error. A setting that this kernel has not is left out.
 pub fn create(name: &str) -> io::Result<Namespace> {
     Ok(settled(Namespace::create(name)?))
 }
@@ -54,7 +54,7 @@ pub fn create_of(name: &str, process: u32) -> io::Result<Namespace> {
     Ok(settled(Namespace::give_name(name, Path::new(&path))?))
 }
 
-/// Lets Linux forward there what the fast path does not.
+/// Lets Linux forward there the packets that the fast path does not.
 fn settled(namespace: Namespace) -> Namespace {
     for (setting, value) in SETTINGS {
         if let Err(error) = namespace.sysctl(setting, value) {
@@ -67,7 +67,7 @@ fn settled(namespace: Namespace) -> Namespace {
 /// Makes the namespace of the other ends, which have no IP.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn create_outside(instance: &str) -> io::Result<Namespace> {
     let namespace = Namespace::create(&outside_name(instance))?;
     for setting in ["net.ipv6.conf.all.disable_ipv6", "net.ipv6.conf.default.disable_ipv6"] {

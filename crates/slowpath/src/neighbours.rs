@@ -32,7 +32,7 @@ fn address(octets: &[u8]) -> Option<IpAddr> {
 }
 
 impl Neighbours {
-    /// Takes in what the kernel says; `gone` if it forgets the neighbour.
+    /// Takes in the kernel's message; `gone` if it forgets the neighbour.
     pub(crate) fn hear(&mut self, neighbour: &Neighbour, gone: bool) {
         let Some(address) = address(&neighbour.address) else { return };
         if address.is_multicast() || address.is_unspecified() {
@@ -57,7 +57,7 @@ impl Neighbours {
     /// The fast path has some address of a neighbour.
     pub(crate) fn learn(&mut self, device: u32, address: IpAddr) {
         let entry = self.entries.entry((device, address)).or_default();
-        // No neighbour has it: it is told anew, or taken back.
+        // No neighbour has it: it is sent again, or withdrawn.
         entry.told = Some([0; 6]);
         if !entry.dirty {
             entry.dirty = true;
@@ -79,17 +79,17 @@ impl Neighbours {
         }
     }
 
-    /// Whether something is to be told.
+    /// Whether an update is due.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty()
     }
 
-    /// An IPv6 router has an IPv4 address now: its neighbours are told under that one too.
+    /// An IPv6 router has an IPv4 address now: its neighbours are sent under that one too.
     pub(crate) fn alias(&mut self, router: u128) {
         let address = IpAddr::V6(Ipv6Addr::from(router));
         let all = self.entries.iter_mut().filter(|(key, _)| key.1 == address);
         for (key, entry) in all {
-            // None has it: it is told anew, or taken back.
+            // None has it: it is sent again, or withdrawn.
             entry.told = Some([0; 6]);
             if !entry.dirty {
                 entry.dirty = true;

@@ -1,5 +1,5 @@
-//! What a program prints, on its way into its log: all of it, but of a program that floods its log
-//! only so much, as the log has the node's disk in common with everybody's.
+//! Copies a program's output into its log. A program that floods its log loses the rest, because
+//! all logs share the node's disk.
 
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ const BYTES_PER_SECOND: u64 = 1 << 20;
 /// Bytes that it may print at once.
 const BURST_BYTES: u64 = 4 << 20;
 
-/// Passes on what may be printed, and says how much was left out.
+/// Passes on the permitted output, and adds how much was left out.
 pub(crate) struct Output<W> {
     to: W,
     /// Bytes that may be printed now.

@@ -14,10 +14,10 @@ use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::{Mode, fchmod, mkdirat};
 use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, unlinkat};
 
-/// What a new text is called until it takes the place of the old one.
+/// The name of a new file until it replaces the old one.
 const NEW: &str = ".europa-new";
 
-/// Whose a file is, in the host's numbers, and who may do what with it.
+/// The owner of a file, in the host's numbers, and its permissions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rights {
     pub(crate) user: u32,
@@ -35,14 +35,13 @@ impl Rights {
 /// How a text replaces another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// As a new file: who reads finds the old text or the new one.
+    /// As a new file: a reader finds the old text or the new one.
     Swap,
     /// In the file that is there, as programs have that very file mounted.
     Overwrite,
 }
 
-/// Makes `folder` of a slow path's file system `root`, and what is above it, whose rights are
-/// `above`.
+/// Makes `folder` of a slow path's file system `root`, and its parents, whose rights are `above`.
 pub(crate) fn make_folder(
     root: &Path,
     folder: &Path,
@@ -66,7 +65,7 @@ pub(crate) fn write(
     };
     let folder = open_folder(root, folder, Some(above))?;
     if way == Way::Overwrite {
-        // Not waiting for the other end of a pipe that somebody has put there.
+        // Without waiting for the other end, if a program has put a pipe there.
         let flags = OFlag::O_WRONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         match openat(&folder, name, flags, Mode::empty()) {
             Ok(there) => {

@@ -1,9 +1,8 @@
-//! The users of a router's slow path: a user namespace of its own, in which its root is nobody
-//! on the host.
+//! The users of a router's slow path: its root has no rights on the host.
 //!
-//! A router's network namespace belongs to that user namespace. So whatever capabilities a
-//! program there has, up to all of them, count for the router's own network, mounts and
-//! processes, and nothing else: files and devices of the host are to it as to any unknown user.
+//! A router's network namespace belongs to that user namespace. So all capabilities of a program
+//! there hold for the router's own network, mounts and processes only: files and devices of the
+//! host treat it as an unknown user.
 
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -32,11 +31,11 @@ const CLAIMS: &str = ".ids";
 /// The file of a slow path's folder that says which range it has.
 const FILE: &str = "ids";
 
-/// The users and groups of one slow path: a range that no other has, so that what the kernel
-/// limits by user (processes, pipes, watches) is each slow path's own.
+/// The users and groups of one slow path: a range that no other has, so that each slow path has its
+/// own of the kernel's limits by user (processes, pipes, watches).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
-    /// What the host calls its user and group 0.
+    /// The host's number of its user and group 0.
     first: u32,
 }
 
@@ -82,7 +81,7 @@ impl Ids {
         self.first.saturating_sub(FIRST_ID) / IDS
     }
 
-    /// What the host calls one of its users or groups.
+    /// The host's number of one of its users or groups.
     pub(crate) fn on_host(self, id: u32) -> u32 {
         self.first.saturating_add(id.min(IDS - 1))
     }
@@ -95,7 +94,7 @@ impl Ids {
     /// Gives an open file to the root of the slow path, which may open it again then.
     ///
     /// # Errors
-    /// What the file system refuses.
+    /// The file system's error.
     pub fn give_to_root(self, file: &File) -> io::Result<()> {
         fchown(file, Some(self.on_host(0)), Some(self.on_host(0)))
     }
@@ -112,7 +111,7 @@ fn lock(claims: &Path) -> io::Result<Flock<File>> {
     Flock::lock(folder, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
 }
 
-/// Finds a range that nobody has: a link `CLAIMS/NUMBER` leads to the folder of its owner.
+/// Finds a free range: a link `CLAIMS/NUMBER` leads to the folder of its owner.
 fn claim(claims: &Path, folder: &Path, taken: &[Range<u64>]) -> io::Result<Ids> {
     fs::create_dir_all(claims)?;
     let _lock = lock(claims)?;
@@ -157,14 +156,14 @@ fn delegated(text: &str) -> Vec<Range<u64>> {
     text.lines().filter_map(range).collect()
 }
 
-/// What [`hold`] says when its namespaces are there.
+/// The word of [`hold`] when its namespaces are there.
 const READY: &[u8] = b"ready\n";
 
-/// A process that makes a user and a network namespace, says so on standard output, and holds
+/// A process that makes a user and a network namespace, reports this on standard output, and holds
 /// them until it is killed. Needs a process with one thread.
 ///
 /// # Errors
-/// What the kernel refuses.
+/// The kernel's error.
 pub fn hold() -> io::Result<std::convert::Infallible> {
     use std::io::Write as _;
     set_pdeathsig(Signal::SIGKILL)?;
@@ -202,8 +201,8 @@ pub fn appoint(process: u32, ids: Ids, mut says: impl io::Read) -> io::Result<()
     Ok(())
 }
 
-/// Makes the calling process, which has one thread, root of a user namespace; its mounts are
-/// its own from here on, and what they were cannot be undone.
+/// Makes the calling process, which has one thread, root of a user namespace; its mounts are its
+/// own from here on, and the former ones cannot be undone.
 pub(crate) fn become_root(namespace: OwnedFd) -> io::Result<()> {
     setns(namespace, CloneFlags::CLONE_NEWUSER)?;
     // The mounts are copied for a user namespace with fewer rights than that which made them:

@@ -1,5 +1,5 @@
-//! The mirror against the kernel: whatever is done to a namespace's routes, the fast path's
-//! table ends up the same.
+//! The mirror against the kernel: after any changes of a namespace's routes, the fast path's table
+//! ends up the same.
 
 mod kernel;
 
@@ -23,17 +23,17 @@ use proptest::test_runner::{Config, TestRunner};
 
 type Follow = fn(Spec, Channel<Order, Answer>, Arc<Progress>, Notice) -> Result<(), MirrorError>;
 
-/// Namespaces with two interfaces, and a fast path that only notes what it is told.
+/// Namespaces with two interfaces, and a fast path that only notes its updates.
 struct Bench {
     name: String,
     outside: String,
     tables: Arc<Mutex<BTreeMap<String, BTreeMap<String, String>>>>,
     progress: Arc<Progress>,
-    /// What was written, in order: handlers, and values.
+    /// The writes, in order: handlers, and values.
     log: Arc<Mutex<Vec<(String, String)>>>,
 }
 
-/// What a fast path says that has such a table and sends no more than this much at once.
+/// The answers of a fast path with such a table that sends no more than this much at once.
 fn read(table: &BTreeMap<String, String>, within: &str, most_bytes: usize) -> Answer {
     let within: IpNet = within.parse().unwrap();
     let is_inside = |prefix: &str| within.contains(&prefix.parse::<IpNet>().unwrap());
@@ -48,7 +48,7 @@ fn tabbed(way: &str) -> String {
     way.split(" | ").map(|hop| hop.replacen(' ', "\t", 1)).collect::<Vec<_>>().join(" | ")
 }
 
-/// A table with one line carried out. A lenient one does not mind if what goes is not there.
+/// A table with one line carried out. A lenient one accepts the removal of missing entries.
 fn carry_out(table: &mut BTreeMap<String, String>, line: &str, is_lenient: bool) {
     let (word, rest) = line.split_once(' ').unwrap();
     let (key, value) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -66,7 +66,7 @@ impl Bench {
         Some(bench)
     }
 
-    /// Nobody follows its routes yet.
+    /// No mirror follows its routes yet.
     fn idle(tag: &str) -> Option<Bench> {
         if !nix::unistd::geteuid().is_root() {
             eprintln!("skipped: needs root");
@@ -282,8 +282,8 @@ fn neighbours_come_and_go() {
     wait("forward6_1.load", "fd00:1::9", None);
 }
 
-/// A fast path that another mirror has told of 1000 routes, more than one answer takes, has what
-/// differs put right, and is told nothing else.
+/// A fast path with 1000 routes of another mirror, more than one answer takes, gets only the
+/// differences.
 #[test]
 fn a_long_table_is_put_right_where_it_differs() {
     let Some(bench) = Bench::idle("resumed") else { return };
@@ -323,7 +323,7 @@ fn a_long_table_is_put_right_where_it_differs() {
         tables.insert("route.load".to_owned(), old4);
         tables.insert("route6.load".to_owned(), old6);
     }
-    // It takes prefixes back of which it cannot know whether they are there.
+    // It withdraws prefixes that may or may not be there.
     bench.follow(resume, true);
     bench.compare("resumed");
     let told = bench.progress.told.load(Ordering::Relaxed);

@@ -1,5 +1,4 @@
-//! What another process has made: found again by its numbers, and cleaned of what nobody
-//! claims.
+//! Objects of another process: found again by their numbers; unclaimed ones are removed.
 
 use std::collections::HashSet;
 use std::fs;
@@ -16,7 +15,7 @@ use crate::pool::{Kind, PoolHandle};
 use crate::ports::PortAttachment;
 use crate::substrate::{Doing, Error, Substrate, device_of};
 
-/// Numbers of what is in use; all else is left over.
+/// Numbers in use; all others are left over.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     /// Ports.
@@ -31,7 +30,7 @@ impl Substrate {
     /// The pool of this number, if it is there and has this geometry.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn adopt_pool(&self, id: u32, geometry: Geometry) -> Result<Option<PoolHandle>, Error> {
         if id == 0 || id >= MAX_POOLS {
             return Ok(None);
@@ -96,11 +95,11 @@ impl Substrate {
         })
     }
 
-    /// Takes out of all tables what nobody claims. Nothing may work on it any more but
-    /// receive programs.
+    /// Removes all unclaimed entries from the tables. Nothing may work on it any more but receive
+    /// programs.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn sweep(&self, claims: &Claims) -> Result<(), Error> {
         let lost = |id: &u32| !claims.interfaces.contains(id);
         let all = 0..MAX_INTERFACES;
@@ -216,6 +215,6 @@ fn open_pin(path: &Path) -> std::io::Result<OwnedFd> {
     if fd < 0 {
         return Err(std::io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

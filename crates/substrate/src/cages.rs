@@ -4,6 +4,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
 use std::ptr;
 use std::sync::atomic::Ordering;
 
@@ -36,14 +37,39 @@ pub struct HeldMap {
     pub map: OwnedFd,
 }
 
-impl Substrate {
-    /// Has the judge, which follows every program in a cage, be the one of this version.
+/// The sources of the judge: a thread of its own loads it, as the verifier takes its time.
+#[derive(Clone, Debug)]
+pub struct JudgeSource {
+    directory: PathBuf,
+    counter_rows: u32,
+}
+
+/// The program that judges what programs in cages want, loaded.
+#[derive(Debug)]
+pub struct Judge(OwnedFd);
+
+impl JudgeSource {
+    /// Loads the judge of this version.
     ///
     /// # Errors
-    /// What the verifier says.
-    pub fn seat_judge(&self) -> Result<(), Error> {
-        let judge = load_judge(self.directory(), self.counter_rows())?;
-        let number = judge.as_raw_fd().to_ne_bytes();
+    /// The verifier's error.
+    pub fn load(&self) -> Result<Judge, Error> {
+        load_judge(&self.directory, self.counter_rows).map(Judge)
+    }
+}
+
+impl Substrate {
+    /// The sources of the judge.
+    pub fn judge(&self) -> JudgeSource {
+        JudgeSource { directory: self.directory().to_owned(), counter_rows: self.counter_rows() }
+    }
+
+    /// Has the judge, which follows every program in a cage, be this one.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn seat_judge(&self, judge: &Judge) -> Result<(), Error> {
+        let number = judge.0.as_raw_fd().to_ne_bytes();
         let what = "seating the judge of kernel routers";
         self.map("judges").update(&0_u32.to_ne_bytes(), &number, MapFlags::ANY).doing(what)
     }
@@ -61,7 +87,7 @@ impl Substrate {
     /// A table of a router's devices: interfaces of the node by the router's own numbers.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn new_targets() -> Result<HeldMap, Error> {
         let what = "making a table of devices";
         let shape = MapShape {
@@ -83,7 +109,7 @@ impl Substrate {
     /// Enters into a router's table of devices which interfaces they are, from device 1 on.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn set_targets(targets: &HeldMap, interfaces: &[u32]) -> Result<(), Error> {
         for (device, interface) in (1_u32..).zip(interfaces) {
             targets
@@ -96,7 +122,7 @@ impl Substrate {
     /// Gives the frames that come in by an interface to a program, from the next one on.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn set_cage(&self, interface: u32, program: BorrowedFd<'_>) -> Result<(), Error> {
         let number = program.as_raw_fd().to_ne_bytes();
         self.map("cages")
@@ -107,11 +133,23 @@ impl Substrate {
         Ok(())
     }
 
+    /// Has what a program sends by an interface come to its router's process by another one, `relay`,
+    /// instead of leaving at once.
+    pub fn set_relay(&self, interface: u32, relay: u32) {
+        self.relay_of(interface).store(relay + 1, Ordering::Release);
+    }
+
     /// Takes an interface's program away: frames go into its router's pool again.
     pub fn open_cage(&self, interface: u32) {
         self.flags_of(interface).fetch_and(!CAGED, Ordering::Release);
         // Most interfaces have none.
         let _ = self.map("cages").delete(&interface.to_ne_bytes());
+    }
+
+    /// Has frames that come in by an interface go into its router's pool again. The program stays in the
+    /// table: receive programs may be about to call it.
+    pub fn pass_by_cage(&self, interface: u32) {
+        self.flags_of(interface).fetch_and(!CAGED, Ordering::Release);
     }
 
     /// Whether frames that come in by an interface go to a program.
@@ -122,7 +160,7 @@ impl Substrate {
     /// The maps of the program that stands for an interface; none where there is no program.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn maps_of_cage(&self, interface: u32) -> Result<Vec<HeldMap>, Error> {
         let what = "looking at a kernel router's program";
         let found = self.map("cages").lookup(&interface.to_ne_bytes(), MapFlags::ANY);
@@ -137,7 +175,7 @@ impl HeldMap {
     /// Makes a map.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn create(shape: &MapShape<'_>) -> io::Result<HeldMap> {
         Ok(HeldMap {
             map: create_map(shape)?,
@@ -174,7 +212,7 @@ impl HeldMap {
     /// Sets an entry, for each CPU where each has its own.
     ///
     /// # Errors
-    /// A key or value of another size, or what the kernel says.
+    /// A key or value of another size, or the kernel's error.
     pub fn update(&self, key: &[u8], value: &[u8]) -> io::Result<()> {
         let sizes = (self.key_bytes as usize, self.value_bytes as usize);
         if (key.len(), value.len()) != sizes {
@@ -200,7 +238,7 @@ impl HeldMap {
     /// The values of a key, one for each CPU where each has its own; none if it is not there.
     ///
     /// # Errors
-    /// A key of another size, or what the kernel says.
+    /// A key of another size, or the kernel's error.
     pub fn get(&self, key: &[u8]) -> io::Result<Option<Vec<Vec<u8>>>> {
         if key.len() != self.key_bytes as usize {
             return Err(io::Error::other("a key of another size"));
@@ -229,7 +267,7 @@ impl HeldMap {
     /// The first keys, at most so many.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn keys(&self, most: usize) -> io::Result<Vec<Vec<u8>>> {
         let mut keys: Vec<Vec<u8>> = Vec::new();
         while keys.len() < most {
@@ -255,7 +293,7 @@ impl HeldMap {
     /// Removes a key; whether it was there.
     ///
     /// # Errors
-    /// A key of another size, or what the kernel says.
+    /// A key of another size, or the kernel's error.
     pub fn remove(&self, key: &[u8]) -> io::Result<bool> {
         if key.len() != self.key_bytes as usize {
             return Err(io::Error::other("a key of another size"));

@@ -5,7 +5,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// Shortest frame that a program is run with, in bytes: an Ethernet header.
 const FRAME_BYTES: usize = 14;
 
-/// Asks whether what has been sent live to a veth was taken in behind it.
+/// Asks whether the receiver behind a veth has taken in all live frames.
 ///
 /// Needs no privilege but the program's descriptor.
 pub struct Drained(OwnedFd);

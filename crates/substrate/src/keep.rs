@@ -10,7 +10,7 @@ use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use crate::programs::KeepSkelBuilder;
 use crate::substrate::Error;
 
-/// What the marks of all frames for Linux begin with. `bpf/keep.bpf.c` has the same numbers.
+/// The common prefix of the marks of all frames for Linux. `bpf/keep.bpf.c` has the same numbers.
 const MARK: u32 = 0xe17a_0000;
 /// Marks a frame that only programs that listen to a device see.
 const SNIFFERS: u32 = 0x100;
@@ -41,7 +41,7 @@ impl Given {
     }
 }
 
-/// What is attached to a device. The kernel undoes it when the last descriptor is closed, also
+/// The program attached to a device. The kernel undoes it when the last descriptor is closed, also
 /// when the process is killed.
 #[derive(Debug)]
 pub struct Kept {
@@ -50,7 +50,7 @@ pub struct Kept {
 
 impl Kept {
     /// Attaches to the device of this number in the current network namespace. With `keep`, Linux
-    /// gets only what is sent to it with a mark.
+    /// gets only frames that are sent to it with a mark.
     ///
     /// # Errors
     /// When the programs cannot be loaded or attached: the kernel is older than 6.6, or the
@@ -86,6 +86,6 @@ fn link(program: i32, index: u32, place: libbpf_sys::bpf_attach_type) -> Result<
         };
         return Err(Error::Io { what: format!("attaching to device {index}{needs}"), error });
     }
-    // SAFETY: the kernel has just made this descriptor for this process, and nobody else has it.
+    // SAFETY: the kernel has just made this descriptor for this process, which alone has it.
     Ok(unsafe { OwnedFd::from_raw_fd(link) })
 }

@@ -30,8 +30,8 @@ impl KickError {
 /// Needs no privilege but the program's descriptor.
 pub struct Kicker {
     program: OwnedFd,
-    /// What a new frame holds before the program overwrites it. As long as the
-    /// longest frame: shortening one costs nothing, lengthening clears memory.
+    /// The contents of a new frame before the program overwrites it. As long as the longest frame:
+    /// shortening one costs nothing, lengthening clears memory.
     frame: Box<[u8]>,
 }
 
@@ -41,12 +41,12 @@ impl Kicker {
         Self { program, frame: vec![0; MAX_LIVE_FRAME as usize].into() }
     }
 
-    /// Runs the program for `frames` entries of the transmit list, the longest of
-    /// them of `longest_bytes` with what goes before it. Costs about 16 µs and 85 ns a frame.
+    /// Runs the program for `frames` entries of the transmit list, the longest of them of
+    /// `longest_bytes` with its outer headers. Costs about 16 µs and 85 ns a frame.
     ///
     /// # Errors
-    /// What the kernel says; `EINTR` when a signal cut the run short. Entries that
-    /// were not taken stay in the list.
+    /// The kernel's error; `EINTR` when a signal cut the run short. Entries that were not taken
+    /// stay in the list.
     pub fn kick(&mut self, frames: u32, longest_bytes: u32) -> Result<(), KickError> {
         // As long as the longest: where all are equally long, none has to be cut.
         let size = longest_bytes.clamp(MIN_FRAME, MAX_LIVE_FRAME);

@@ -8,8 +8,8 @@
 //! | `pool`      | packet pools: the map of one router, and its place in the tables  |
 //! | `ports`     | ports: attach, look-up tables, way out                            |
 //! | `matches`   | which frames are whose                                            |
-//! | `meters`    | what slices may be given of what comes in by a port               |
-//! | `adopt`     | what a killed node has left: found again, or swept away           |
+//! | `meters`    | the received rates of slices from ports                           |
+//! | `adopt`     | the entries of a killed node: found again, or removed             |
 //! | `tap`       | captures: taps on interfaces, their rings and records             |
 //! | `loading`   | programs that other threads load                                  |
 //! | `drained`   | whether live frames have arrived behind a veth                     |
@@ -40,7 +40,7 @@ pub mod tap;
 pub mod verify;
 
 pub use adopt::Claims;
-pub use cages::{CAGE, HeldMap};
+pub use cages::{CAGE, HeldMap, Judge, JudgeSource};
 pub use drained::Drained;
 pub use keep::{Given, Kept};
 pub use kick::{KickError, Kicker};

@@ -26,7 +26,7 @@ impl Program {
     }
 }
 
-/// Loads a program, in whatever thread.
+/// Loads a program, in any thread.
 pub struct Loader {
     program: Program,
     directory: PathBuf,
@@ -48,7 +48,7 @@ impl Loader {
     /// Loads it.
     ///
     /// # Errors
-    /// What the verifier says.
+    /// The verifier's message.
     pub fn load(self) -> Result<Loaded, Error> {
         let Loader { program, directory, counter_rows } = self;
         let made = match program {
@@ -65,7 +65,7 @@ impl Loader {
 }
 
 impl Substrate {
-    /// What loads a program; none if it is loaded.
+    /// The function that loads a program; none if it is loaded.
     pub fn lacks(&self, program: Program) -> Option<Loader> {
         let is_there = match program {
             Program::Receive(inode) => self.receive.contains_key(&inode),

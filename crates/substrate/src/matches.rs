@@ -13,7 +13,7 @@ use crate::pool::PoolHandle;
 use crate::ports::PortAttachment;
 use crate::substrate::{Doing, Error, Substrate};
 
-/// What makes a frame of a port an interface's own.
+/// The property by which a frame of a port belongs to an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MatchKind {
     /// Its destination MAC address.
@@ -26,7 +26,7 @@ pub enum MatchKind {
     Mpls(u32),
     /// IP destination of a frame to the port's own MAC address.
     Prefix(IpNet),
-    /// Anything that nobody else matches: of the VLAN, or of the port without one.
+    /// Anything without another match: of the VLAN, or of the port without one.
     All,
 }
 
@@ -35,7 +35,7 @@ pub enum MatchKind {
 pub struct Match {
     /// VLAN identifier; 0 for untagged frames.
     pub vlan: u16,
-    /// What to look for.
+    /// The match to find.
     pub kind: MatchKind,
 }
 
@@ -46,7 +46,7 @@ pub struct InterfaceSpec {
     pub local: u32,
     /// VLAN whose tag goes off and on; 0 for none.
     pub vlan: u16,
-    /// Source address of what it sends.
+    /// Source address of its packets.
     pub mac: [u8; 6],
     /// Longest frame it may send, in bytes, with its Ethernet header.
     pub max_frame: u32,
@@ -89,8 +89,8 @@ impl Substrate {
         done.map(|()| id)
     }
 
-    /// Enters an interface's part in every table; counts in `entered` what another interface could
-    /// have had.
+    /// Enters an interface's part in every table; counts entries in `entered` that another
+    /// interface could have had.
     fn enter_interface(
         &self,
         id: u32,
@@ -120,7 +120,7 @@ impl Substrate {
                 self.add_match(port, id, one)?;
                 entered.matches += 1;
             }
-            // Whoever takes no frames of the port only sends by it: no copies either.
+            // An interface that takes no frames of the port only sends by it: no copies either.
             if !spec.matches.is_empty() {
                 self.join_group(port, spec.vlan, id)?;
             }
@@ -128,8 +128,8 @@ impl Substrate {
         Ok(())
     }
 
-    /// Takes out what has been entered of an interface, whatever fails meanwhile: its number, and
-    /// that of its pool, may soon be another's.
+    /// Removes an interface's entries, also after a failure: its number, and that of its pool, may
+    /// soon be another's.
     fn withdraw(
         &self,
         id: u32,
@@ -162,11 +162,11 @@ impl Substrate {
         self.pool_of(id).store(word, Ordering::Release);
     }
 
-    /// Gives an interface another port, and what its spec matches there. A whole port it takes
-    /// from whoever has it: every frame goes to the one or to the other, and none is lost.
+    /// Gives an interface another port, and its spec's matches there. It takes a whole port from
+    /// the present owner: every frame goes to the one or to the other, and none is lost.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn connect(
         &self,
         id: u32,
@@ -181,7 +181,7 @@ impl Substrate {
     /// Takes an interface from a port that goes.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn disconnect(
         &self,
         id: u32,
@@ -194,11 +194,10 @@ impl Substrate {
         Ok(())
     }
 
-    /// Ends an interface's part in what is for all on a port; somebody else has what it
-    /// matched.
+    /// Ends an interface's part in the groups of a port; another interface has its match.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn leave(&self, id: u32, spec: &InterfaceSpec, port: &PortAttachment) -> Result<(), Error> {
         self.leave_group(port, spec.vlan, id)?;
         self.next_of(id).store(NONE, Ordering::Release);
@@ -207,6 +206,10 @@ impl Substrate {
 
     fn port_of(&self, id: u32) -> &AtomicU32 {
         self.interfaces.atomic_u32(id, offset_of!(layout::Interface, port))
+    }
+
+    pub(crate) fn relay_of(&self, id: u32) -> &AtomicU32 {
+        self.interfaces.atomic_u32(id, offset_of!(layout::Interface, relay))
     }
 
     fn pool_of(&self, id: u32) -> &AtomicU32 {
@@ -233,7 +236,7 @@ impl Substrate {
     /// Takes an interface and its matches out of the tables.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn remove_interface(
         &self,
         id: u32,
@@ -369,7 +372,7 @@ impl Substrate {
         if at == id {
             let groups = self.map("groups");
             let left = match after {
-                // A group of nobody would take the place of others.
+                // An empty group would take the place of others.
                 NONE => groups.delete(&key),
                 after => groups.update(&key, &after.to_ne_bytes(), MapFlags::ANY),
             };
@@ -494,7 +497,7 @@ mod tests {
     const PASS: u32 = 2;
     const DROP: u32 = 1;
 
-    /// What the receive program says to a frame of the loopback device to this MAC address.
+    /// The receive program's verdict on a frame of the loopback device to this MAC address.
     fn receive(program: i32, mac: [u8; 6]) -> u32 {
         let mut frame = [0_u8; 64];
         frame[..6].copy_from_slice(&mac);
@@ -515,7 +518,7 @@ mod tests {
         options.retval
     }
 
-    /// Takes a match out of the hash table, where nobody else does.
+    /// Removes a match from the hash table, if it is this interface's.
     fn forget(substrate: &Substrate, port: &PortAttachment, one: &Match) {
         substrate.map("exact").delete(&exact(port, one).0).unwrap();
     }
@@ -608,7 +611,7 @@ mod tests {
             // The hint does it, without the table.
             forget(&substrate, &port, &one.matches[0]);
             assert_eq!(says(one), DROP);
-            // A hint that leads to somebody else is none.
+            // A hint that leads to another interface is none.
             let place = hint_place(&port, two.mac, 0);
             let wrong = layout::Hint { interface: entered[0], reserved: 0 };
             substrate.hints.set(place, wrong);

@@ -1,5 +1,5 @@
-//! What slices may be given of what comes in by a port: token buckets that receive programs
-//! take from, before they copy anything.
+//! The received rates of slices from ports: token buckets that receive programs take from, before
+//! they copy anything.
 
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ const UNITS_PER_NS: u128 = 64;
 const COST_SHIFT: u32 = 20;
 /// Slower, and the cost of a long frame would not fit into 64 bits.
 const LEAST_BITS: u64 = 8000;
-/// A bucket holds what its rate is in so long, and at least so many bytes: any frame fits.
+/// A bucket holds its rate's bytes in so long, and at least so many bytes: any frame fits.
 const BURST_NS: u128 = 10_000_000;
 const BURST_BYTES: u128 = 65_536;
 
@@ -27,8 +27,8 @@ fn bucket(bits: u64) -> (u64, u64) {
 }
 
 impl Substrate {
-    /// Sets meter `number` to a rate in bits a second; `None` lets everything through. What is
-    /// in the bucket stays there.
+    /// Sets meter `number` to a rate in bits a second; `None` lets everything through. The bucket
+    /// keeps its contents.
     ///
     /// # Panics
     /// If there is no such meter.
@@ -39,14 +39,14 @@ impl Substrate {
         field(offset_of!(layout::Meter, cost)).store(cost, Ordering::Release);
     }
 
-    /// The meter that polices what comes in for an interface; 0 for none.
+    /// The meter that polices an interface's received frames; 0 for none.
     pub fn meter_of(&self, interface: u32) -> u32 {
         let known = interface < MAX_INTERFACES;
         let meter = if known { self.interfaces.get(interface).meter } else { 0 };
         if meter < MAX_METERS { meter } else { 0 }
     }
 
-    /// Has meter `number` police what comes in for an interface; 0 lets everything through.
+    /// Has meter `number` police an interface's received frames; 0 lets everything through.
     ///
     /// # Panics
     /// If there is no such interface.

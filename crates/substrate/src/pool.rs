@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use crate::layout::{self, MAX_POOLS};
 use crate::substrate::{Doing, Error, Substrate};
 
-/// Bytes of a waker's ring; what is in it does not matter, only that it is not empty.
+/// Bytes of a waker's ring; its contents do not matter, only that it is not empty.
 const WAKER_BYTES: u32 = 4096;
 
 /// Slots of a pool that is made for a router that asks for no other number: the programs work
@@ -33,7 +33,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     pub(crate) fn of(layout: &Layout) -> Self {
-        // What is missing is made and never used: at most 5 % of the memory.
+        // Missing elements are added and never used: at most 5 % of the memory.
         let fits = layout.elements() <= USUAL_ELEMENTS;
         match (layout.geometry.slot_bytes, layout.geometry.slots) {
             (SMALL_SLOT_BYTES, USUAL_SLOTS) if fits => Self::Usual,
@@ -84,7 +84,7 @@ impl PoolMemory {
     /// Makes them.
     ///
     /// # Errors
-    /// A geometry that cannot be, or what the kernel says (no memory).
+    /// An impossible geometry, or the kernel's error (no memory).
     pub fn new(geometry: Geometry) -> Result<Self, Error> {
         let layout = Layout::new(geometry).map_err(europa_pool::ViewError::from)?;
         let mut options = libbpf_sys::bpf_map_create_opts {
@@ -110,7 +110,7 @@ impl PoolMemory {
     }
 }
 
-/// What a sleeping router polls.
+/// The ring that a sleeping router polls.
 pub type Waker = OwnedFd;
 
 impl PoolHandle {
@@ -129,13 +129,13 @@ impl PoolHandle {
     /// Writes the interface table, for a router that is about to start.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn name_interfaces(&self, rows: &[InterfaceRow]) -> Result<(), Error> {
         PoolView::open(&self.map, self.layout.geometry)?.write_rows(rows);
         Ok(())
     }
 
-    /// What the pool's router polls when it sleeps.
+    /// The ring that the pool's router polls when it sleeps.
     ///
     /// # Errors
     /// When this process has no descriptor left.
@@ -155,7 +155,7 @@ impl Substrate {
     /// pools ahead of need, or many at once.
     ///
     /// # Errors
-    /// No free pool number, or what the kernel says (no memory).
+    /// No free pool number, or the kernel's error (no memory).
     pub fn create_pool(&self, geometry: Geometry) -> Result<PoolHandle, Error> {
         self.create_pools(geometry, 1)?.pop().ok_or(Error::Full("packet pool"))
     }
@@ -164,13 +164,13 @@ impl Substrate {
     /// as one does.
     ///
     /// # Errors
-    /// No free pool number, or what the kernel says (no memory). Then there is none of them.
+    /// No free pool number, or the kernel's error (no memory). Then there is none of them.
     pub fn create_pools(&self, geometry: Geometry, count: usize) -> Result<Vec<PoolHandle>, Error> {
         let count = count.min(self.free_pools().count());
         self.enter_pools((0..count).map(|_| PoolMemory::new(geometry)).collect::<Result<_, _>>()?)
     }
 
-    /// The numbers of all pools that there are.
+    /// The numbers of all pools.
     pub fn pools(&self) -> impl Iterator<Item = u32> {
         (1..MAX_POOLS).filter(|id| self.pool_state.get(*id).slots != 0)
     }
@@ -182,7 +182,7 @@ impl Substrate {
     /// Makes pools of memory of one geometry, or as many as there are numbers for.
     ///
     /// # Errors
-    /// No free pool number, or what the kernel says. Then there is none of them.
+    /// No free pool number, or the kernel's error. Then there is none of them.
     pub fn enter_pools(&self, memory: Vec<PoolMemory>) -> Result<Vec<PoolHandle>, Error> {
         let named = self.free_pools().zip(memory);
         let pools = named.map(|(id, memory)| {
@@ -235,7 +235,7 @@ impl Substrate {
     /// works on it any more: the kernel has waited for RCU, about 8 ms.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn retire_pool(&self, pool: &PoolHandle) -> Result<(), Error> {
         self.map(Kind::of(&pool.layout).table())
             .delete(&pool.id.to_ne_bytes())
@@ -246,7 +246,7 @@ impl Substrate {
     /// maps it has let go.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn delete_pool(&self, pool: PoolHandle) -> Result<(), Error> {
         self.map("wakers")
             .delete(&pool.id.to_ne_bytes())
@@ -256,7 +256,7 @@ impl Substrate {
     }
 }
 
-/// What stands in the tables of a pool as `format` has filled it.
+/// The table entries of a pool as `format` has filled it.
 fn first_state(layout: &Layout) -> layout::PoolState {
     let slots = layout.geometry.slots;
     layout::PoolState {

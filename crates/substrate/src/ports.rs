@@ -51,7 +51,7 @@ impl Substrate {
     /// and makes the device a way out.
     ///
     /// # Errors
-    /// No room in the tables, a program that is there already, or what the driver says.
+    /// No room in the tables, a program that is there already, or the driver's error.
     pub fn attach_port(
         &mut self,
         id: u32,
@@ -134,10 +134,10 @@ impl Substrate {
     }
 
     /// Has a port that is attached by tc receive in the driver, or by tc again. The program of tc
-    /// stays: what the driver does not take is on its way there.
+    /// stays: frames that the driver does not take are on their way there.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn receive_in_driver(
         &mut self,
         port: &mut PortAttachment,
@@ -194,7 +194,7 @@ impl Substrate {
     ) {
         let mut entry = self.ports.get(port.place);
         change(&mut entry);
-        // Only what the node writes: programs count in the rest.
+        // Only the node's fields: programs count in the rest.
         self.ports
             .atomic_u32(port.place, std::mem::offset_of!(layout::Port, flags))
             .store(entry.flags, std::sync::atomic::Ordering::Release);

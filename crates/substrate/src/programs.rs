@@ -36,8 +36,8 @@ pub(crate) use receive::ReceiveSkelBuilder;
 pub(crate) use receive_tc::ReceiveTcSkelBuilder;
 pub(crate) use transmit::{OpenTransmitSkel, TransmitSkelBuilder};
 
-/// What the programs share with the switch: the structs of `bpf/substrate.h`, as
-/// their own type information describes them, and its constants.
+/// The programs' shared part with the switch: the structs of `bpf/substrate.h`, as their own type
+/// information describes them, and its constants.
 pub mod layout {
     pub use super::receive::types::{
         europa_counters as Counters, europa_encap as Encap, europa_exact as Exact,
@@ -72,7 +72,7 @@ pub mod layout {
     /// Longest headers that go before a frame, in bytes.
     pub const MAX_ENCAP: u32 = 72;
 
-    /// `Port::flags`: checksums of what arrives may be partial.
+    /// `Port::flags`: checksums of received frames may be partial.
     pub const PORT_LOCAL_SENDER: u32 = 1;
     /// `Port::flags`: some interface matches by MPLS label.
     pub const PORT_HAS_MPLS: u32 = 2;
@@ -117,6 +117,8 @@ pub mod layout {
 
     /// `Interface::flags`: its router's program stands in the table of cages.
     pub const CAGED: u32 = 256;
+    /// `Interface::flags`: one end of a link of a kernel router.
+    pub const WIRE: u32 = 512;
     /// Devices that the program of a router can name, less one.
     pub const CAGE_DEVICES: u32 = 64;
 
@@ -173,6 +175,7 @@ mod tests {
             ("IF_VXLAN", VXLAN),
             ("IF_TAGS", TAGS),
             ("IF_CAGED", CAGED),
+            ("IF_WIRE", WIRE),
             ("CAGE_DEVICES", CAGE_DEVICES),
             ("MATCH_MAC", MATCH_MAC.into()),
             ("MATCH_VLAN", MATCH_VLAN.into()),

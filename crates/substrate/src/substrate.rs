@@ -22,23 +22,23 @@ use crate::programs::{
 };
 use crate::table::Table;
 
-/// What can go wrong between the node and the kernel's eBPF.
+/// The errors between the node and the kernel's eBPF.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file, mount or descriptor.
     #[error("{what}: {error}")]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// libbpf or the verifier.
     #[error("{what}: {error}")]
     Bpf {
-        /// What was tried.
+        /// The attempted operation.
         what: String,
-        /// What libbpf said.
+        /// libbpf's error.
         error: libbpf_rs::Error,
     },
     /// A device that another XDP program is attached to.
@@ -61,7 +61,7 @@ pub enum Error {
     AnotherVersion {
         /// Where the pins lie.
         directory: PathBuf,
-        /// What is missing.
+        /// The missing table.
         table: &'static str,
     },
 }
@@ -170,7 +170,7 @@ impl Substrate {
     /// Opens the substrate whose pins lie in `directory`, or makes it.
     ///
     /// # Errors
-    /// What the kernel refuses, and when.
+    /// The refused operation, and when.
     pub fn open(directory: &Path) -> Result<Self, Error> {
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
             tracing::warn!(target: "libbpf", "{}", text.trim_end());
@@ -254,7 +254,7 @@ impl Substrate {
     /// Worker `worker`'s instance of the transmit program; loaded if it is not yet.
     ///
     /// # Errors
-    /// What the verifier says.
+    /// The verifier's message.
     pub fn transmit_program(&self, worker: u32) -> Result<OwnedFd, Error> {
         if let Some(program) = self.transmit.get(&worker) {
             return program.try_clone().doing("duplicating a descriptor");
@@ -265,7 +265,7 @@ impl Substrate {
     /// The program that [`Drained`](crate::Drained) runs; loaded at first use.
     ///
     /// # Errors
-    /// What the verifier says, or libbpf where the kernel does not describe its types (BTF), or
+    /// The verifier's message, or libbpf's where the kernel does not describe its types (BTF), or
     /// has no veth.
     pub fn drained_program(&self) -> Result<&OwnedFd, Error> {
         if let Some(program) = self.drained.get() {
@@ -283,7 +283,7 @@ impl Substrate {
     /// go while the switch works on. One of each worker is parked at a time.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn park(&self, worker: u32, program: &OwnedFd, namespace: &Namespace) -> Result<(), Error> {
         let what = "parking the transmit program";
         let device = match worker {
@@ -320,10 +320,10 @@ impl Substrate {
         sum_counters(&self.counters, self.counter_rows, interface)
     }
 
-    /// What each CPU has received, for a thread that looks at it now and then.
+    /// Counts of received frames by CPU, for a thread that reads them at intervals.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn receivers(&self) -> Result<Table<layout::Receiver>, Error> {
         Table::new(self.map("receivers"), self.counter_rows).doing("mapping a table")
     }
@@ -365,6 +365,12 @@ fn sum_counters(table: &Table<layout::Counters>, rows: u32, interface: u32) -> l
         sum.rx_drop_program += c.rx_drop_program;
         sum.rx_drop_aborted += c.rx_drop_aborted;
         sum.rx_drop_target += c.rx_drop_target;
+        sum.tx_drop_hops += c.tx_drop_hops;
+        sum.tx_drop_live += c.tx_drop_live;
+        sum.tx_offered += c.tx_offered;
+        sum.tx_elsewhere += c.tx_elsewhere;
+        sum.tx_drop_line += c.tx_drop_line;
+        sum.tx_drop_switch += c.tx_drop_switch;
     }
     sum
 }
@@ -426,7 +432,7 @@ fn open_transmit<'o>(
     Ok(open)
 }
 
-/// Opens a receive program, sets what it is told as constants, and loads it.
+/// Opens a receive program, sets its constants, and loads it.
 macro_rules! load_receive {
     (
         $builder:ty, $program:ident but $($other:ident)?,
@@ -466,7 +472,7 @@ pub(crate) fn load_receive(
     Ok(Receive { number, xdp, tc })
 }
 
-/// The program that judges what programs of routers want of frames.
+/// The program that judges the verdicts of routers' programs.
 pub(crate) fn load_judge(directory: &Path, rows: u32) -> Result<OwnedFd, Error> {
     Ok(load_receive!(ReceiveSkelBuilder, europa_judge but europa_receive, directory, 0, rows))
 }
@@ -476,7 +482,7 @@ pub(crate) fn load_judge(directory: &Path, rows: u32) -> Result<OwnedFd, Error> 
 pub(crate) enum Hook {
     /// XDP, with the kernel's `XDP_FLAGS_`.
     Xdp(u32),
-    /// What comes in, by tc (tcx, Linux 6.6).
+    /// Received frames, by tc (tcx, Linux 6.6).
     Ingress,
 }
 
@@ -498,7 +504,7 @@ pub(crate) fn attach(program: BorrowedFd<'_>, ifindex: u32, hook: Hook) -> io::R
     if link < 0 {
         return Err(io::Error::from_raw_os_error(-link));
     }
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: a new descriptor without another owner.
     Ok(unsafe { OwnedFd::from_raw_fd(link) })
 }
 
@@ -527,7 +533,7 @@ pub(crate) fn is_taken(ifindex: u32) -> bool {
 
 /// The name of an eBPF program.
 fn name_of(number: u32) -> Option<String> {
-    // SAFETY: no memory is handed over; a descriptor that is returned is nobody else's.
+    // SAFETY: no memory is handed over; a returned descriptor has no other owner.
     let program = unsafe {
         let program = libbpf_sys::bpf_prog_get_fd_by_id(number);
         (program >= 0).then(|| OwnedFd::from_raw_fd(program))?

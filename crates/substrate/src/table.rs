@@ -48,7 +48,7 @@ impl<T: Plain> Table<T> {
     /// Maps the array map behind `fd`, which has `entries` elements of `T`.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn new(fd: impl AsFd, entries: u32) -> nix::Result<Self> {
         const { assert!(size_of::<T>().is_multiple_of(8)) }
         let bytes = (entries as usize * size_of::<T>()).next_multiple_of(4096);

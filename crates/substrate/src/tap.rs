@@ -1,9 +1,9 @@
 //! Captures: taps on interfaces, their rings and the records in them.
 //!
-//! A tap has two rings. The eBPF programs write into a BPF ring buffer what is received and
-//! what leaves by kicks; the switch, which cannot write that, writes what leaves by sockets
-//! and over links into shared memory. Both stamp records with the same clock, so that a
-//! reader can put them in order. `bpf/tap.h` is the C twin.
+//! A tap has two rings. The eBPF programs write received frames, and those that leave by kicks,
+//! into a BPF ring buffer. The switch, which cannot write that, writes frames that leave by sockets
+//! and over links into shared memory. Both stamp records with the same clock, so that a reader can
+//! put them in order. `bpf/tap.h` is the C twin.
 
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -52,9 +52,11 @@ pub enum Way {
     Link,
     /// Into, or out of, the cage of a router's XDP program.
     Cage,
+    /// The frame after a router's XDP program, if it does not leave by the kernel.
+    Verdict,
 }
 
-/// What is told of a frame.
+/// The record of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Nanoseconds of the monotonic clock.
@@ -72,6 +74,8 @@ pub struct Record {
     pub cause: u8,
     /// How it went.
     pub way: Way,
+    /// The same in all records of a frame of a kernel router's program; else 0.
+    pub frame: u64,
 }
 
 /// Number of a counter, as records carry it.
@@ -92,9 +96,9 @@ pub mod line {
     pub const SHARE: u8 = 0xf2;
 }
 
-/// What a cause of a drop means, in a few words.
+/// The meaning of a cause of a drop, in a few words.
 pub fn cause_name(cause: u8) -> &'static str {
-    const NAMES: [(u8, &str); 16] = [
+    const NAMES: [(u8, &str); 21] = [
         (line::LOST, "lost on the link"),
         (line::LIMIT, "link's queue full"),
         (line::SHARE, "sender's pool used up"),
@@ -102,6 +106,9 @@ pub fn cause_name(cause: u8) -> &'static str {
         (cause!(rx_drop_slots), "no free slot"),
         (cause!(rx_drop_long), "too long for a slot"),
         (cause!(rx_drop_rate), "over the reserved rate in"),
+        (cause!(rx_drop_program), "dropped by the XDP program"),
+        (cause!(rx_drop_aborted), "XDP program aborted"),
+        (cause!(rx_drop_target), "redirected to no device"),
         (cause!(tx_drop_source), "foreign source MAC address"),
         (cause!(tx_drop_address), "source address not bound"),
         (cause!(tx_drop_vlan), "VLAN tag not allowed"),
@@ -111,6 +118,8 @@ pub fn cause_name(cause: u8) -> &'static str {
         (cause!(tx_drop_device), "refused by the device"),
         (cause!(tx_drop_link), "link full"),
         (cause!(tx_drop_filter), "dropped by a filter"),
+        (cause!(tx_drop_hops), "too many kernel routers in a row"),
+        (cause!(tx_drop_live), "too long for a kernel router's link"),
     ];
     NAMES.iter().find(|(number, _)| *number == cause).map_or("unknown cause", |(_, name)| name)
 }
@@ -140,11 +149,13 @@ impl Record {
             Way::Socket => 2,
             Way::Link => 3,
             Way::Cage => 4,
+            Way::Verdict => 5,
         };
+        bytes[24..].copy_from_slice(&self.frame.to_ne_bytes());
         bytes
     }
 
-    /// `None` for what is no record.
+    /// `None` for other data.
     fn decode(bytes: &[u8; HEADER_BYTES]) -> Option<Record> {
         let word = |at: usize| -> Option<u32> {
             Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
@@ -166,8 +177,10 @@ impl Record {
                 2 => Way::Socket,
                 3 => Way::Link,
                 4 => Way::Cage,
+                5 => Way::Verdict,
                 _ => return None,
             },
+            frame: u64::from_ne_bytes(bytes.get(24..)?.try_into().ok()?),
         })
     }
 }
@@ -192,7 +205,7 @@ impl Taps {
     /// Opens the taps of the substrate whose pins lie in `directory`.
     ///
     /// # Errors
-    /// What the kernel says; there may be no substrate yet.
+    /// The kernel's error; there may be no substrate yet.
     pub fn open(directory: &Path) -> Result<Self, Error> {
         let map = |name: &str| {
             MapHandle::from_pinned_path(directory.join(name))
@@ -209,7 +222,7 @@ impl Taps {
     /// Makes tap `number` ready, on no interface yet. Returns the ring of the programs.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn begin(&self, number: u32, snaplen: u32, rate: u32) -> Result<OwnedFd, Error> {
         self.set(number, &[]);
         let mut tap = layout::Tap { snaplen, rate, ..Default::default() };
@@ -244,7 +257,7 @@ impl Taps {
         }
     }
 
-    /// What tap `number` has lost.
+    /// The losses of tap `number`.
     pub fn lost(&self, number: u32) -> Lost {
         let layout::Tap { received, sent, .. } = self.state.get(number);
         Lost {
@@ -261,7 +274,7 @@ impl Taps {
     }
 }
 
-/// The switch's side: records for what the programs do not see.
+/// The switch's side: records of frames that the programs do not see.
 pub struct MemoryTaps {
     state: Table<layout::Tap>,
     memory: Mapping,
@@ -271,14 +284,14 @@ impl MemoryTaps {
     /// Takes the descriptors of the table `tap_state` and of memory of [`MEMORY_BYTES`].
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn new(state: impl AsFd, memory: impl AsFd) -> nix::Result<Self> {
         let memory = Mapping::new(memory, MEMORY_BYTES)?;
         Ok(Self { state: Table::new(state, MAX_TAPS)?, memory })
     }
 
-    /// Adds a record for every tap in the mask `taps`. `fill` copies the frame: to so many
-    /// bytes from the start of the memory, so many bytes. `record.captured` is what there is.
+    /// Adds a record for every tap in the mask `taps`. `fill` copies the frame: to so many bytes
+    /// from the start of the memory, so many bytes. `record.captured` is its length.
     #[cold]
     pub fn record(
         &self,
@@ -365,7 +378,7 @@ impl MemoryTaps {
     }
 }
 
-/// Where in a tap what belongs to frames of this direction stands.
+/// The place in a tap for frames of this direction.
 fn side(direction: Direction) -> usize {
     match direction {
         Direction::In => offset_of!(layout::Tap, received),
@@ -384,10 +397,10 @@ pub struct MemoryRing {
 }
 
 impl MemoryRing {
-    /// Opens tap `number`'s ring in the switch's memory; what is in it already is forgotten.
+    /// Opens tap `number`'s ring in the switch's memory; its present contents are dropped.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn new(memory: impl AsFd, number: u32) -> nix::Result<Self> {
         let memory = Mapping::new(memory, MEMORY_BYTES)?;
         let base = (number % MAX_TAPS) as usize * STRIDE;
@@ -446,7 +459,7 @@ impl ProgramRing {
     /// Takes the descriptor that [`Taps::begin`] gave.
     ///
     /// # Errors
-    /// What mmap(2) says.
+    /// The error of mmap(2).
     pub fn new(ring: impl AsFd) -> nix::Result<Self> {
         let consumer = Mapping::new(&ring, PAGE)?;
         let producer = Mapping::read_only(&ring, PAGE, PAGE + 2 * RING_BYTES as usize)?;
@@ -517,6 +530,7 @@ mod tests {
             direction: Direction::Out,
             cause: cause!(tx_drop_vlan),
             way: Way::Link,
+            frame: 0,
         };
         let (mut sent, mut seen) = (0u32, 0u32);
         for round in 0..4000u32 {
@@ -537,7 +551,7 @@ mod tests {
             });
         }
         assert_eq!(sent, seen);
-        // Nobody has read the other one.
+        // The other one has not been read.
         assert!(taps.state.get(2).sent.lost_room > 0);
         assert_eq!(taps.state.get(5).sent.lost_room, 0);
     }

@@ -64,7 +64,7 @@ pub(crate) fn short(name: &str) -> String {
 /// Makes a map.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn create_map(shape: &MapShape<'_>) -> io::Result<OwnedFd> {
     let failed =
         |error: libbpf_rs::Error| io::Error::other(format!("map '{}': {error:#}", shape.name));
@@ -114,7 +114,7 @@ pub enum Refused {
 /// Loads a program of type XDP.
 ///
 /// # Errors
-/// What the verifier says, or why it could not be asked.
+/// The verifier's message, or why it could not be asked.
 pub fn load(candidate: &Candidate<'_>) -> Result<OwnedFd, Refused> {
     let btf = if candidate.btf.is_empty() { None } else { Some(load_btf(candidate.btf)?) };
     let mut log = vec![0_u8; LOG_BYTES];
@@ -176,7 +176,7 @@ fn load_btf(btf: &[u8]) -> Result<OwnedFd, Refused> {
 /// Runs a loaded program once on a frame: its verdict, and the frame afterwards.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn try_run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<(u32, Vec<u8>)> {
     let mut out = vec![0_u8; 4096];
     let mut options = libbpf_sys::bpf_test_run_opts {

@@ -1,5 +1,5 @@
-//! Whether live frames have arrived is told exactly, also while whoever should take them in does
-//! not get to it. Needs root.
+//! The kernel reports exactly whether live frames have arrived, also while their receiver does not
+//! run. Needs root.
 #![allow(unsafe_code)] // Loads a program of six instructions.
 
 use std::fs;
@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 
 const PORT: u32 = 5;
 
-/// A TCP segment with 20 bytes, from 10.0.0.1 to 10.0.0.2, checksums right: what a receiver may keep
+/// A TCP segment with 20 bytes, from 10.0.0.1 to 10.0.0.2, checksums right: a receiver may keep it
 /// back to merge it with the next one.
 #[rustfmt::skip]
 const SEGMENT: [u8; 74] = [
@@ -57,7 +57,7 @@ fn redirect(substrate: &Substrate) -> OwnedFd {
         )
     };
     assert!(program >= 0, "{}", std::io::Error::from_raw_os_error(-program));
-    // SAFETY: a new descriptor that nobody else has.
+    // SAFETY: a new descriptor without another owner.
     unsafe { OwnedFd::from_raw_fd(program) }
 }
 
@@ -77,7 +77,7 @@ fn send(program: &OwnedFd) {
     assert_eq!(result, 0);
 }
 
-/// The kernel's thread that takes in what is sent to `device`.
+/// The kernel's thread that takes in frames sent to `device`.
 fn napi_thread(device: &str) -> Pid {
     let prefix = format!("napi/{device}-");
     let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -122,7 +122,7 @@ fn frames_have_arrived_when_their_receiver_has_taken_them_in() {
         ip(&["-n", &name, "link", "set", "drained1", "up"]);
         let device = Device::open(&namespace, "drained0").unwrap();
         prepare(&device, Wants::default()).unwrap();
-        // What is sent there waits for a thread, which waits for this one.
+        // Frames sent there wait for a thread, which waits for this one.
         let inside = |command: &str| ip(&["netns", "exec", &name, "sh", "-c", command]);
         inside("echo 1 > /sys/class/net/drained1/threaded");
         only(napi_thread("drained1"), 0);

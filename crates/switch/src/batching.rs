@@ -1,11 +1,11 @@
 //! How many frames leave a port at once, and which way.
 //!
-//! A kick costs 16 µs whatever it carries, a frame of it 85 ns; a frame by the socket
-//! costs about 1.4 µs. Few frames therefore leave by the socket, sooner and cheaper,
-//! many by a kick, but for segments of TCP that the device takes merged ([`crate::train`]):
-//! forty of them are one packet for the socket, and one for whoever receives it. A kick
-//! never carries more than [`KICK_TIME`] of the port's rate: live frames give no
-//! back-pressure, what the device cannot take is lost.
+//! A kick costs 16 µs for any number of frames, and 85 ns a frame; a frame by the socket costs
+//! about 1.4 µs. Few frames therefore leave by the socket, sooner and cheaper, many by a kick.
+//! Segments of TCP that the device takes merged ([`crate::train`]) are the exception: forty of them
+//! are one packet for the socket, and one for the receiver. A kick never carries more than
+//! [`KICK_TIME`] of the port's rate: live frames give no back-pressure, and frames that the device
+//! cannot take are lost.
 
 use std::time::{Duration, Instant};
 
@@ -18,10 +18,10 @@ pub(crate) const MAX_KICK_FRAMES: u32 = 1024;
 const MIN_KICK_FRAMES: u32 = 32;
 /// Up to so many frames leave by the socket.
 pub(crate) const SOCKET_FRAMES: usize = 8;
-/// How long a port must have been quiet before its frames take the socket after kicks, where
-/// nobody says when its device has sent live frames.
+/// How long a port must have been quiet before its frames take the socket after kicks, where the
+/// kernel does not say when its device has sent live frames.
 const QUIET: Duration = Duration::from_millis(1);
-/// Nothing waits longer for what went live before: whoever has it takes in nothing, or keeps it back.
+/// No longer wait for live frames: after that time the receiver takes in nothing, or holds them back.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// A device that has refused merged segments gets none for so long, and twice as long after each
 /// time that it refuses again.
@@ -40,17 +40,17 @@ pub(crate) enum Way {
     Socket,
 }
 
-/// What may leave now.
+/// The frames that may leave now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) way: Way,
     pub(crate) frames: usize,
     pub(crate) bytes: usize,
-    /// All that waits goes this way, not only what can go no other.
+    /// All waiting frames go this way, not only those that can go no other.
     pub(crate) all: bool,
 }
 
-/// What a port's device can do.
+/// The abilities of a port's device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Abilities {
     /// Frames may leave live.
@@ -60,7 +60,7 @@ pub(crate) struct Abilities {
     pub(crate) segments: bool,
 }
 
-/// What waits for a port.
+/// The packets that wait for a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) frames: usize,
@@ -78,11 +78,11 @@ pub(crate) struct Batching {
     pub(crate) kick_frames: u32,
     last_way: Way,
     last_sent: Instant,
-    /// What is to go live waits for a kick.
+    /// Live frames wait for a kick.
     in_list: bool,
     /// Until then it takes no merged segments.
     rests_until: Option<Instant>,
-    /// How long it does without them when it refuses some.
+    /// How long it avoids them after a refusal.
     rests: Duration,
     learned: Option<Instant>,
     drops_seen: u64,
@@ -105,8 +105,8 @@ impl Batching {
         }
     }
 
-    /// What may leave now. `None` while the way must not change. `has_left` says whether all that
-    /// was sent one way has left it, `None` if nobody knows.
+    /// The frames that may leave now. `None` while the way must not change. `has_left` says whether
+    /// all frames of one way have left, `None` if unknown.
     pub(crate) fn plan(
         &self,
         waiting: Waiting,
@@ -192,7 +192,7 @@ impl Batching {
             && self.learned.is_none_or(|at| now.duration_since(at) >= LEARN_EVERY)
     }
 
-    /// Adapts the size of kicks to what the device has lost in all.
+    /// Adapts the size of kicks to the device's losses.
     pub(crate) fn learn(&mut self, drops: u64, now: Instant) {
         if self.learned.is_some() {
             self.kick_frames = if drops > self.drops_seen {
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(generic.plan(frames(1000), now, |_| None).unwrap().way, Way::Socket);
     }
 
-    /// Way and `all` of what leaves of `waiting`, `after` what went `last`.
+    /// Way and `all` of the frames that leave of `waiting`, `after` those that went `last`.
     fn planned(
         abilities: Abilities,
         last: Way,
@@ -271,7 +271,7 @@ mod tests {
             (VETH, Socket, STREAM, soon, Some(false), Some((Socket, true))),
             (VETH, Socket, many, soon, Some(false), Some((Socket, true))),
             (VETH, Socket, many, soon, Some(true), Some((Live, true))),
-            // Nobody knows when a card has sent live frames.
+            // The kernel does not say when a card has sent live frames.
             (CARD, Live, few, soon, None, Some((Live, true))),
             (CARD, Live, few, QUIET, None, Some((Socket, true))),
             (CARD, Live, LONG, soon, None, None),

@@ -1,9 +1,9 @@
-//! Several workers: who is told what, in which order, and one answer out of many.
+//! Several workers: which of them gets an order, in which sequence, and one answer out of many.
 //!
-//! Each router is one worker's, which takes what it sends, and each port one worker's, which
-//! sends by it. Between the two a packet is handed over: see `handover`. All workers know all
-//! pools and interfaces. The first worker hears the node, and gives the others their orders;
-//! the node waits meanwhile, and the others go on.
+//! Each router belongs to one worker, which takes its packets, and each port to one worker, which
+//! sends by it. Between the two a packet is handed over: see `handover`. All workers know all pools
+//! and interfaces. The first worker takes the node's orders, and gives the others theirs; the node
+//! waits meanwhile, and the others go on.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::orders::{Answer, Order, Served, SwitchStats, Target, port_worker};
 use crate::peer::Peer;
 use crate::worker::Worker;
 
-/// What a worker is told by the first one.
+/// An order of the first worker to another one.
 pub(crate) enum Told {
     /// An order of the node; see [`Worker::obey`].
     Order(Box<Order>, Vec<OwnedFd>, Option<End>),
@@ -24,14 +24,14 @@ pub(crate) enum Told {
     Filters(Box<Filters>),
 }
 
-/// Where a worker is told.
+/// The place of a worker's orders.
 pub(crate) struct Desk {
     told: Receiver<Told>,
     answers: Sender<Answer>,
 }
 
 impl Desk {
-    /// Carries out what it has been told.
+    /// Carries out an order.
     pub(crate) fn obey(&self, worker: &mut Worker) {
         while let Ok(told) = self.told.try_recv() {
             let answer = match told {
@@ -78,7 +78,7 @@ impl Crew {
         Self { hands: Vec::new(), peers: first }
     }
 
-    /// One more worker: where it is told.
+    /// One more worker: the place of its orders.
     pub(crate) fn hire(&mut self, peer: Arc<Peer>) -> Desk {
         let ((told, desk_told), (desk_answers, answers)) = (channel(), channel());
         self.peers.push(peer.clone());
@@ -90,7 +90,7 @@ impl Crew {
         self.peers.len() as u32
     }
 
-    /// Has those carry out an order whom it concerns. `first` is the worker that calls.
+    /// Has the concerned workers carry out an order. `first` is the worker that calls.
     pub(crate) fn obey(
         &self,
         first: &mut Worker,
@@ -150,8 +150,8 @@ impl Crew {
         }
     }
 
-    /// Whom an order concerns, in the order in which they are told: who hands packets over knows of
-    /// what comes later than who takes them, and of what goes earlier.
+    /// The workers of an order, in sequence: a worker that hands packets over learns of new objects
+    /// after the worker that takes them, and of removed ones before it.
     fn whom(&self, order: &Order, first: &Worker) -> Vec<u32> {
         let tables = &first.tables;
         let of_pool = |pool: &u32| tables.pools.get(pool).map_or(0, |pool| pool.worker);
@@ -216,7 +216,7 @@ impl Crew {
     }
 }
 
-/// What takes an order back that several workers get and may refuse.
+/// The order that takes back one which several workers get and may refuse.
 fn opposite(order: &Order) -> Option<Order> {
     match *order {
         Order::AddPool { pool, .. } => Some(Order::RemovePool { pool }),

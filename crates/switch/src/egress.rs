@@ -1,4 +1,4 @@
-//! What may leave: checks on a private copy, and what is added to it.
+//! Checks on a private copy of each frame that leaves, and the headers added to it.
 //!
 //! The C twin, for live frames, is `bpf/egress.h`.
 
@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use europa_substrate::layout::{self, ANY_SOURCE, BOUND, MAX_ENCAP, STRIP_VLAN, TAGS, VXLAN};
 use ipnet::IpNet;
 
-/// What an interface may send.
+/// The frames that an interface may send.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     /// Source addresses; empty for any. Only looked at if the interface is bound.
@@ -45,7 +45,7 @@ where
 }
 
 impl Policy {
-    /// Whether an interface may send `frame`, which nobody else can write.
+    /// Whether an interface may send `frame`, a copy that only the switch can write.
     ///
     /// # Errors
     /// Why not.

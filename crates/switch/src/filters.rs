@@ -1,13 +1,18 @@
-//! Filters: what rules of its slice do with a packet on its way from a transmit ring onward.
+//! Filters: rules of a slice for the packets that its routers send.
 //!
 //! | file      | concern                                                          |
 //! |-----------|------------------------------------------------------------------|
-//! | `action`  | what a rule does with a packet                                   |
+//! | `action`  | the action of a rule                                             |
 //! | `packet`  | a packet's key, or its router's; marks                           |
-//! | `changes` | rules on their way from the node                                 |
+//! | `changes` | changes of rules from the node                                   |
 //! | `rules`   | the tables, and the thread that changes them                     |
 //!
-//! Here is the worker's part. Interfaces of slices without rules pay one branch a packet.
+//! This file has the worker's part. Interfaces of slices without rules pay one branch a packet.
+//!
+//! A thread of the switch changes two copies of the tables (left-right), so no packet waits, and a packet
+//! meets a batch of changes as a whole. Rules do not hold interface numbers but *ways*, which the switch
+//! forgets with the interface. A router can still write the key while the switch reads it. So it can deceive
+//! the rules of its own slice about its own packets, and no other rule.
 
 pub(crate) mod action;
 pub(crate) mod changes;
@@ -41,7 +46,7 @@ pub(crate) struct Diverted {
     pub(crate) to: u32,
     /// Where it goes there; if not said, where it went.
     pub(crate) destination: Option<[u8; 6]>,
-    /// Its source is to be that interface's.
+    /// Its source becomes that interface's.
     pub(crate) own_source: bool,
 }
 
@@ -78,7 +83,7 @@ impl Filters {
         Ok(all)
     }
 
-    /// A node that will say what the rules are.
+    /// A node that will send the rules.
     pub(crate) fn connect(&self, node: OwnedFd) -> Result<(), String> {
         self.nodes.send(node).map_err(|_| "the filters' thread has ended".to_owned())
     }
@@ -107,7 +112,7 @@ impl Filters {
         Judge { by, odd, slice, ipv4, ipv6, opaque, ways, diverted, has_returned: false }
     }
 
-    /// Packets that leave by other interfaces, which are to be taken out at once.
+    /// Packets that leave by other interfaces, removed from the batch at once.
     pub(crate) fn diverted(&mut self) -> std::vec::Drain<'_, Diverted> {
         self.diverted.drain(..)
     }
@@ -141,7 +146,7 @@ impl Judge<'_> {
         let place = view.slot_offset(word.slot(), offset);
         let reply = self.reply(pool, packet);
         if let Some(own) = reply.filter(|own| own.verdict == Verdict::Back) {
-            // It does not leave: what rules say of packets that do is not asked.
+            // It does not leave: rules for leaving packets do not apply.
             return self.act(own, shared, pool, packet, place);
         }
         let key = packet::key(view.mapping(), place, length as usize, self.by.interface);
@@ -163,8 +168,8 @@ impl Judge<'_> {
         self.act(action, shared, pool, packet, place)
     }
 
-    /// What a rule does that is found by the key that the router has written; what it answers is
-    /// written beside the key, for the next router or this one.
+    /// The action of a rule that was found by a router's own key. The result is written beside the
+    /// key, for the next router or this one.
     #[inline]
     fn reply(&mut self, pool: &Pool, packet: &mut Queued) -> Option<Action> {
         let word = packet.word;
@@ -186,6 +191,7 @@ impl Judge<'_> {
         let (id, word) = (packet.interface, packet.word);
         let local = shared.interfaces.get(id).local;
         let tail = shared.rx_tail(id, self.odd);
+        count!(shared, id, tx_elsewhere, 1);
         let (ring, flags) = (pool.view.rx(local), word.flags() & (Word::RETURN | Word::RESULT));
         // It is the router's as soon as it is in the ring.
         shared.held.give(packet.pool, word.slot());
@@ -233,7 +239,7 @@ impl Judge<'_> {
             Verdict::Send => self.way(action.to),
             Verdict::SlowPath => self.by.linux.map(|interface| Way {
                 interface,
-                // Linux takes what is for it.
+                // Linux takes its packets.
                 destination: Some(shared.interfaces.get(packet.interface).mac),
                 own_source: false,
             }),
@@ -262,6 +268,7 @@ impl Judge<'_> {
     fn mirror(&mut self, to: u16, shared: &Shared, pool: &Pool, packet: &Queued, place: usize) {
         let Some(way) = self.way(to) else { return };
         let Some(word) = copy(shared, pool, packet, place) else { return };
+        count!(shared, packet.interface, tx_offered, 1);
         self.divert(way, Queued { word, queue: 0, ..*packet });
     }
 }
@@ -271,7 +278,7 @@ fn copy(shared: &Shared, pool: &Pool, packet: &Queued, place: usize) -> Option<W
     let view = &pool.view;
     let free = shared.take_free(view, packet.pool)?.slot();
     let free = free & (view.layout().geometry.slots - 1);
-    // A slot that is held already was returned twice: leave it to who has it.
+    // A slot that is held already was returned twice: leave it to its holder.
     if !shared.held.take(packet.pool, free) {
         return None;
     }

@@ -1,10 +1,10 @@
 //! Routers that run inside this worker.
 //!
 //! Each has a packet pool and rings as if it had a process. The worker gives it a turn when
-//! something is in its receive rings or a timer is due, and intake finds what it sends in its
-//! transmit rings, in the same round. One that ends (it panicked, took too much, or was told
-//! something impossible) says why to the node and is gone; its pool stays until the node removes
-//! it.
+//! something is in its receive rings or a timer is due, and intake finds its packets in its
+//! transmit rings, in the same round. One that ends (it panicked, exceeded a limit, or got an
+//! impossible order) sends the reason to the node and is gone; its pool stays until the node
+//! removes it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
@@ -21,22 +21,22 @@ use crate::orders::InlineStats;
 /// Routers with orders that are heard at once.
 const MOST_EVENTS: usize = 64;
 
-/// So many routers have their turn before what they sent leaves, while it is in the caches
+/// So many routers have their turn before their packets leave, while these are in the caches
 /// (measured, 1000 routers: 2.3 times the rate).
 const TURNS: u32 = 64;
 
-/// Batches that there are for each turn: what a graph mostly needs.
+/// Batches for each turn: as many as a graph mostly needs.
 const BATCHES: usize = 24;
 
 pub(crate) struct Guests {
     all: Vec<(u32, Guest)>,
-    /// Ready when a node, or who else may, has an order for one of them.
+    /// Ready when a node, or another permitted sender, has an order for one of them.
     orders: Epoll,
     /// Pools of those that may have more orders than they were heard with.
     again: Vec<u32>,
     /// Batches that they work with, one after the other.
     stock: Stock,
-    /// Who is asked first in the next round.
+    /// The first one in the next round.
     next: usize,
 }
 
@@ -50,7 +50,7 @@ impl Guests {
         self.all.is_empty()
     }
 
-    /// What a sleeper waits for.
+    /// The descriptors that a sleeper waits for.
     pub(crate) fn as_fd(&self) -> BorrowedFd<'_> {
         self.orders.0.as_fd()
     }
@@ -63,7 +63,7 @@ impl Guests {
         view: PoolView,
         [orders, listener, log]: [OwnedFd; 3],
     ) -> Result<()> {
-        // Who connects when the node has gone is heard as well.
+        // A later node that connects is served as well.
         self.watch(pool, listener.as_fd())?;
         let guest = Guest::new(Served::new(Channel::new(orders), listener), view, log);
         self.remove(pool);
@@ -76,7 +76,7 @@ impl Guests {
         self.all.retain(|(other, _)| *other != pool);
     }
 
-    /// Only what comes from now on counts, and what is there already, once.
+    /// Only later packets count, and the present ones once.
     fn watch(&self, pool: u32, fd: BorrowedFd<'_>) -> Result<()> {
         let event = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, u64::from(pool));
         match self.orders.add(fd, event) {
@@ -91,8 +91,8 @@ impl Guests {
         guest.waits_for().try_for_each(|fd| self.watch(*pool, fd))
     }
 
-    /// Gives a turn to those that have something to do, some after the other if they are many, and
-    /// tells of their pools. Whether any did anything.
+    /// Gives a turn to guests with work, some after the other if they are many, and returns their
+    /// pools. Whether any did anything.
     #[inline]
     pub(crate) fn turn(&mut self, now: Instant, mut had_turn: impl FnMut(u32)) -> bool {
         let mut worked = false;
@@ -107,7 +107,8 @@ impl Guests {
             if guest.wants_turn(now) {
                 turns += 1;
                 had_turn(*pool);
-                // On nobody's account, also after one has panicked with some of them.
+                // Refill the shared stock outside any guest's quota, also after a guest has
+                // panicked with some of the batches.
                 self.stock.fill(BATCHES);
                 match guest.turn(now, &mut self.stock) {
                     Ok(did) => worked |= did,
@@ -123,7 +124,7 @@ impl Guests {
         worked
     }
 
-    /// Carries out orders that have come, and tells of the pools of whom they were for.
+    /// Carries out received orders, and returns the pools of the guests concerned.
     pub(crate) fn hear(&mut self, mut heard: impl FnMut(u32)) {
         let mut events = [EpollEvent::empty(); MOST_EVENTS];
         let count = self.orders.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);

@@ -1,6 +1,6 @@
-//! Links with a rate, a delay, losses: what waits on them, and what arrives.
+//! Links with a rate, a delay, losses: waiting and arriving packets.
 //!
-//! A packet on the way keeps its sender's slot, and nothing of anybody else's.
+//! A packet on the way keeps its sender's slot, and no other memory.
 
 use europa_impair::{Cause, Due, Impairment, Settings, Statistics};
 use europa_pool::Word;
@@ -13,24 +13,23 @@ use crate::orders::{LinkStats, Target};
 use crate::pools::Pools;
 use crate::ports::Ports;
 use crate::queue::Queued;
-use crate::tables::{Interface, Pool, Shared, Tables};
+use crate::tables::{Interface, Pool, Shared, Tables, count};
 use crate::tap::{Lost, lost};
 
 /// Packets that arrive over one link before the next one has its turn.
 const TURN: usize = 256;
 
-/// Whether one more packet may be on the way. All links of a pool together have three
-/// quarters of its slots; each may take up to twice of what is still free (dynamic
-/// thresholds, Choudhury and Hahne 1998), so that a jammed link leaves room to the others:
-/// alone it comes to half of the pool.
+/// Whether one more packet may be on the way. All links of a pool together have three quarters of
+/// its slots; each may take up to twice the free rest (dynamic thresholds, Choudhury and Hahne
+/// 1998), so that a jammed link leaves room to the others: alone it comes to half of the pool.
 fn has_room(pool: &Pool, waiting: usize) -> bool {
     let budget = pool.view.layout().geometry.slots / 4 * 3;
     let free = budget.saturating_sub(pool.on_the_way.get()) as usize;
     waiting < free * 2
 }
 
-/// Who sees a packet that does not pass: its sender; or, of what comes from a host, the
-/// interface that it would have come to.
+/// The interface whose capture shows a lost packet: its sender's; for a packet from a host, the one
+/// that it would have reached.
 pub(crate) fn witness(interface: &Interface) -> (u32, Direction) {
     match interface.to {
         Target::Link(to) if interface.relay => (to, Direction::In),
@@ -56,6 +55,7 @@ pub(crate) fn submit(
     match submitted {
         Ok(()) => pool.on_the_way.set(pool.on_the_way.get() + 1),
         Err(cause) => {
+            count!(shared, packet.interface, tx_drop_line, 1);
             let taps = shared.taps_of(witness.0);
             if taps != 0 {
                 tell(shared, pool, packet, cause, witness, taps);
@@ -88,7 +88,7 @@ fn tell(
     lost(shared, &Lost { interface, taps, direction, memory, offset, length, cause });
 }
 
-/// Passes on what has arrived: how many packets, and how many of them over links.
+/// Passes on the arrived packets; returns how many, and how many of them over links.
 pub(crate) fn release(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64, u64) {
     let Tables { pools, interfaces, ports, outgoing, .. } = tables;
     let (mut arrived, mut linked) = (0, 0);
@@ -156,7 +156,7 @@ fn alter(shared: &Shared, pool: &Pool, due: &Due<Queued>) -> Option<Queued> {
     }
     let free = shared.take_free(view, packet.pool)?.slot();
     let free = free & (view.layout().geometry.slots - 1);
-    // A slot that is held already was returned twice: leave it to who has it.
+    // A slot that is held already was returned twice: leave it to its holder.
     if !shared.held.take(packet.pool, free) {
         return None;
     }
@@ -173,12 +173,13 @@ fn alter(shared: &Shared, pool: &Pool, due: &Due<Queued>) -> Option<Queued> {
         view.slot_offset(free, to),
         length.into(),
     );
+    count!(shared, packet.interface, tx_offered, 1);
     Some(Queued { word, ..packet })
 }
 
 impl Tables {
-    /// Sets what the link of interface `id` does. What is on the way over a link that does
-    /// nothing any more arrives at once.
+    /// Sets the effects of the link of interface `id`. Packets on a link that has lost its effects
+    /// arrive at once.
     pub(crate) fn impair(&mut self, shared: &Shared, id: u32, settings: Option<Settings>) {
         let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) else { return };
         let Some(pool) = self.pools.get(&interface.pool) else { return };
@@ -201,7 +202,7 @@ impl Tables {
         }
     }
 
-    /// Takes an impairment away; what is still on the way has no way onward, and is dropped.
+    /// Removes an impairment; packets still on the way have no way onward, and are dropped.
     fn stop(&mut self, id: u32, shared: &Shared) {
         let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) else { return };
         let Some(mut impairment) = interface.impairment.take() else { return };
@@ -210,23 +211,26 @@ impl Tables {
         if let Some(pool) = self.pools.get(&interface.pool) {
             for packet in impairment.drain() {
                 pool.on_the_way.set(pool.on_the_way.get().saturating_sub(1));
+                count!(shared, packet.interface, tx_drop_link, 1);
                 shared.give_back(&pool.view, packet.pool, packet.word);
             }
         }
     }
 
     /// Forgets the interfaces of a pool that goes, with what is on the way from there.
-    pub(crate) fn remove_interfaces_of(&mut self, pool: u32) {
+    pub(crate) fn remove_interfaces_of(&mut self, shared: &Shared, pool: u32) {
         let gone: Vec<u32> =
             self.interfaces.iter().filter(|i| i.pool == pool).map(|i| i.id).collect();
         gone.into_iter().for_each(|id| self.forget_way(id));
         let Self { interfaces, past, impaired, .. } = self;
-        interfaces.retain(|interface: &Interface| {
+        interfaces.retain_mut(|interface: &mut Interface| {
             if interface.pool != pool {
                 return true;
             }
-            if let Some(impairment) = &interface.impairment {
+            if let Some(impairment) = &mut interface.impairment {
                 *impaired -= 1;
+                let lost = impairment.drain().count() as u64;
+                count!(shared, interface.id, tx_drop_pool, lost);
                 past.insert(interface.id, impairment.statistics());
             }
             false

@@ -19,7 +19,7 @@ use crate::tables::{Interface, Shared, Tables, count};
 /// Packets taken from one ring before the next one has its turn.
 pub(crate) const TURN: u32 = 64;
 
-/// So many packets ahead, what they will touch is fetched.
+/// So many packets ahead, the memory that they will touch is fetched.
 const SOON: u32 = 4;
 const LATER: u32 = 12;
 
@@ -53,7 +53,7 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64,
     (taken, linked)
 }
 
-/// Takes up to a turn of what another worker has handed over from the interface at `place`.
+/// Takes up to a turn of packets that another worker has handed over from the interface at `place`.
 #[inline]
 fn take_over(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> u64 {
     let Tables { pools, interfaces, ports, .. } = tables;
@@ -90,7 +90,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     let mut onward = Onward::of(interface, pools, ports, outgoing, shared, now_ns);
     let witness = impaired::witness(interface);
     let mut impairment = interface.impairment.as_deref_mut();
-    // What is on the way asks for room when it arrives.
+    // A packet on a link asks for room when it arrives.
     let room = if impairment.is_some() { TURN } else { onward.room(interface.id).min(TURN) };
     if room == 0 {
         return (0, 0);
@@ -99,9 +99,9 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     let (by, odd) = (interface.filtered_by, interface.odd);
     let mut judge = by.and_then(|by| Some(filters.as_mut()?.judge(by, odd)));
     let Interface { id, lengths, before, head, .. } = interface;
-    // Keys are for who has rules.
+    // Keys count only for slices with rules.
     let allowed = Word::RETURN | if judge.is_some() { Word::KEY } else { 0 };
-    let mut turn = 0;
+    let (mut turn, mut offered) = (0, 0);
     let slots = pool.view.layout().geometry.slots;
     loop {
         let slot = word.slot() & (slots - 1);
@@ -113,8 +113,8 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
             before: *before,
             queue: word.queue(),
         };
-        // Held, passed, cleared, in this order, for each packet: whenever a switch
-        // dies, the next one finds out how far it came. See `Worker::reclaim`.
+        // Held, passed, cleared, in this order, for each packet: whenever a switch ends, the next
+        // one sees how far it came. See `Worker::reclaim`.
         let fresh = shared.held.take(packet.pool, slot);
         let ahead = |by| ring.peek(head.wrapping_add(by)).map(|word| word.queue());
         onward.fetch_ahead(*id, ahead(SOON), ahead(LATER));
@@ -122,6 +122,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
         *head = at.wrapping_add(1);
         cursor.store(*head, Ordering::Release);
         ring.clear(at);
+        offered += u64::from(fresh);
         // A slot that is here already was submitted twice: the first counts.
         if !fresh {
             // Nothing came.
@@ -143,6 +144,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
             _ => break,
         }
     }
+    count!(shared, *id, tx_offered, offered);
     if pool.of == PoolOf::Process {
         pool.sent.set(pool.sent.get().saturating_add(turn));
     }
@@ -155,7 +157,8 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     (turn.into(), linked)
 }
 
-/// Passes on what rules have leave by other interfaces; how many packets went over links.
+/// Passes on the packets that rules have sent to other interfaces; returns how many packets went
+/// over links.
 fn divert(
     filters: &mut Filters,
     interfaces: &mut [Interface],
@@ -177,6 +180,8 @@ fn divert(
             drop();
             continue;
         };
+        count!(shared, sent.0, tx_elsewhere, 1);
+        count!(shared, to.id, tx_offered, 1);
         let mut onward = Onward::of(to, pools, ports, outgoing, shared, now_ns);
         let witness = impaired::witness(to);
         if let Some(impairment) = to.impairment.as_deref_mut() {

@@ -35,9 +35,18 @@ impl<'a> End<'a> {
     }
 }
 
-/// Copies the packet into a free slot of the pool of the other end; false when that has no
-/// room for it. Counts both.
-pub(crate) fn deliver(shared: &Shared, from: &PoolView, packet: Queued, end: &End<'_>) -> bool {
+/// The result for a packet to the other end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    Done,
+    /// The other end has no room for it, which is counted there.
+    Refused,
+    /// It is no frame, which is counted.
+    Malformed,
+}
+
+/// Copies the packet into a free slot of the pool of the other end, if that has room for it.
+pub(crate) fn deliver(shared: &Shared, from: &PoolView, packet: Queued, end: &End<'_>) -> Delivery {
     let (to, target) = (end.interface, &end.pool.view);
     let length = u32::from(packet.word.length());
     let source = from.slot_offset(packet.word.slot(), packet.word.offset().into());
@@ -53,12 +62,12 @@ pub(crate) fn deliver(shared: &Shared, from: &PoolView, packet: Queued, end: &En
     if length < 14 || source + length as usize > source_end {
         count!(shared, packet.interface, tx_drop_length, 1);
         tap(cause!(tx_drop_length), from.mapping(), source);
-        return false;
+        return Delivery::Malformed;
     }
     if length > target.layout().max_frame_bytes() {
         count!(shared, to, rx_drop_long, 1);
         tap(cause!(rx_drop_long), from.mapping(), source);
-        return false;
+        return Delivery::Refused;
     }
     let rx = target.rx(end.local);
     let rx_tail = shared.rx_tail(to, end.odd);
@@ -66,12 +75,12 @@ pub(crate) fn deliver(shared: &Shared, from: &PoolView, packet: Queued, end: &En
     if rx.peek(tail).is_some() || rx.peek(tail.wrapping_sub(BACKLOG)).is_some() {
         count!(shared, to, rx_drop_ring, 1);
         tap(cause!(rx_drop_ring), from.mapping(), source);
-        return false;
+        return Delivery::Refused;
     }
     let Some(free) = shared.take_free(target, end.pool_id) else {
         count!(shared, to, rx_drop_slots, 1);
         tap(cause!(rx_drop_slots), from.mapping(), source);
-        return false;
+        return Delivery::Refused;
     };
     let slot = free.slot() & (target.layout().geometry.slots - 1);
     let copy = target.slot_offset(slot, rx_offset(slot));
@@ -91,11 +100,11 @@ pub(crate) fn deliver(shared: &Shared, from: &PoolView, packet: Queued, end: &En
         let tail = shared.pool_state.atomic_u32(end.pool_id, tail);
         ring::put_unbounded(target.recycle(), tail, Word::free(slot));
         count!(shared, to, rx_drop_ring, 1);
-        return false;
+        return Delivery::Refused;
     }
     count!(shared, to, rx_packets, 1);
     count!(shared, to, rx_bytes, u64::from(length));
     count!(shared, packet.interface, tx_packets, 1);
     count!(shared, packet.interface, tx_bytes, u64::from(length));
-    true
+    Delivery::Done
 }

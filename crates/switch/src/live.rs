@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use europa_substrate::{KickError, Kicker, Table, layout};
 
 use crate::queue::Queued;
-use crate::tables::Shared;
+use crate::tables::{Shared, count};
 
 const ENTRIES: u32 = layout::TRANSMIT_LIST;
 
@@ -22,7 +22,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Goes on with what a killed switch has published.
+    /// Goes on with the published entries of a killed switch.
     pub(crate) fn new(
         worker: u32,
         kicker: Kicker,
@@ -78,7 +78,7 @@ impl Live {
         self.longest = self.longest.max(before + u32::from(packet.word.length()));
     }
 
-    /// Sends what was added; the number of frames taken.
+    /// Sends the added frames; returns the number of frames taken.
     pub(crate) fn kick(&mut self, shared: &Shared) -> Result<u32, KickError> {
         self.workers
             .atomic_u32(self.worker, offset_of!(layout::Worker, tail))
@@ -110,19 +110,24 @@ impl Live {
             .store(self.tail, Ordering::Release);
     }
 
-    /// Pool and word of every entry that no kick has taken.
-    fn waiting(&self) -> impl Iterator<Item = (u32, europa_pool::Word)> + '_ {
+    /// Interface, pool and word of every entry that no kick has taken.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (u32, u32, europa_pool::Word)> + '_ {
         let head = self.head();
         (0..self.pending()).filter_map(move |ahead| {
             let place = head.wrapping_add(ahead) % ENTRIES;
             let entry = self.list.get(self.worker * ENTRIES + place);
-            Some((entry.pool, europa_pool::Word::from_bits(entry.word)?))
+            Some((entry.interface, entry.pool, europa_pool::Word::from_bits(entry.word)?))
         })
     }
 
-    /// Takes out everything that no kick has taken: pool and word of each.
-    pub(crate) fn abandon(&mut self) -> Vec<(u32, europa_pool::Word)> {
-        let left = self.waiting().collect();
+    /// Takes out everything that no kick has taken, and counts it as lost with its pool: pool and
+    /// word of each.
+    pub(crate) fn abandon(&mut self, shared: &Shared) -> Vec<(u32, europa_pool::Word)> {
+        let lost = |(interface, pool, word)| {
+            count!(shared, interface, tx_drop_pool, 1);
+            (pool, word)
+        };
+        let left = self.waiting().map(lost).collect();
         for cursor in [offset_of!(layout::Worker, head), offset_of!(layout::Worker, settled)] {
             self.workers.atomic_u32(self.worker, cursor).store(self.tail, Ordering::Release);
         }

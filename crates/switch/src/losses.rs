@@ -1,5 +1,5 @@
-//! What devices lose of what is sent to them. A thread of its own reads it: reading waits for the
-//! kernel's lock on devices, which whoever makes or removes one holds for milliseconds.
+//! The devices' losses of sent frames. A thread of its own reads it: reading waits for the kernel's
+//! lock on devices, which the kernel holds for milliseconds while a device is made or removed.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -70,7 +70,7 @@ impl Reader {
     }
 }
 
-/// What a port's device has lost.
+/// The losses of a port's device.
 pub(crate) struct Losses {
     counted: Arc<Counted>,
     thread: Thread,

@@ -1,5 +1,5 @@
-//! The queue manager behind a port: the tree of `europa-queue`, and which of its queues are
-//! whose. What the tree is to be comes as a whole, and is compared with what it is.
+//! The queue manager behind a port: the tree of `europa-queue`, and which of its queues are whose.
+//! The node sends the desired tree as a whole, and this module compares it with the present one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,15 +16,15 @@ use crate::pools::Pools;
 use crate::queue::Queued;
 use crate::tables::{Shared, count};
 
-/// Sizes of each tree. What nobody uses costs address space only.
+/// Sizes of each tree. Unused pages cost address space only.
 pub const QUEUE_SETTINGS: Settings =
     Settings { nodes: PORT_NODES, packets: 1 << 20, quantum_bytes: 1514 };
 /// Bytes of a tree's statistics, see `europa_queue::Statistics`.
 pub const QUEUE_BYTES: usize = (QUEUE_SETTINGS.nodes as usize + 1) * WORDS * 8;
 
-/// Where packets wait for their rates, what may leave gathers for so long: one by one they would
-/// cost a system call each (measured: 1.5 frames a call). A device that can lose frames gets half
-/// of its time to send the last batch, when the switch makes good for having come too late.
+/// Where packets wait for their rates, leaving ones gather for so long: one by one they would cost
+/// a system call each (measured: 1.5 frames a call). A device that can lose frames gets half of its
+/// time to send the last batch, when the switch catches up.
 const PACE_NS: u64 = 100_000;
 
 /// Memory for a tree's statistics.
@@ -37,16 +37,16 @@ impl AsRef<[std::sync::atomic::AtomicU64]> for Words {
     }
 }
 
-/// What an interface on the port has.
+/// The nodes of an interface on the port.
 #[derive(Clone, Copy)]
 struct Own {
     slice: Id,
     queue: Id,
-    /// Whoever has so many packets there waits with more. `u32::MAX` if they are dropped.
+    /// An interface with so many packets there waits with more. `u32::MAX` if they are dropped.
     holds: u32,
 }
 
-/// A node of the tree, and what it was made of.
+/// A node of the tree, and its settings.
 struct Made<T> {
     id: Id,
     of: T,
@@ -113,7 +113,7 @@ impl Managed {
         }
     }
 
-    /// The queue of a number; one that the slice does not have here counts for nothing.
+    /// The queue of a number; a number that the slice does not have here means 0.
     #[inline]
     fn queue(&self, own: Own, number: u16) -> Id {
         match number {
@@ -154,8 +154,8 @@ impl Managed {
         self.tree.enqueue(now_ns, queue, packet, length, capable, drop);
     }
 
-    /// Takes out what may leave: packets of `bytes`, and no more than a kick takes. `patient`
-    /// is a device that loses nothing however fast it comes.
+    /// Takes out leaving packets: `bytes` of them, and no more than a kick takes. `patient` is a
+    /// device that loses nothing however fast it comes.
     pub(crate) fn take(
         &mut self,
         shared: &Shared,
@@ -194,17 +194,17 @@ impl Managed {
     }
 
     /// Forgets the packets of a pool that goes.
-    pub(crate) fn remove_pool(&mut self, pool: u32) {
-        self.tree.retain(|packet| packet.pool != pool, |_| ());
+    pub(crate) fn remove_pool(&mut self, pool: u32, gone: impl FnMut(Queued)) {
+        self.tree.retain(|packet| packet.pool != pool, gone);
     }
 
-    /// Takes everything out, whatever the rates say.
+    /// Takes everything out, for any rates.
     pub(crate) fn drain(&mut self, out: impl FnMut(Queued)) {
         self.tree.retain(|_| false, out);
     }
 
-    /// Becomes what is wanted. `left` gets what waited in queues that go. Returns the places of
-    /// statistics: of each slice, then of each of its routers, then of each of its queues.
+    /// Changes into the desired tree. `left` gets the packets of removed queues. Returns the places
+    /// of statistics: of each slice, then of each of its routers, then of each of its queues.
     pub(crate) fn become_as(
         &mut self,
         wanted: &PortQueues,
@@ -219,7 +219,7 @@ impl Managed {
         }
         let result = self.try_become(wanted, &mut left);
         if result.is_err() {
-            // Nodes that nobody knows of any more would be lost for good.
+            // Nodes without a name would be lost for good.
             self.begin_anew(&mut left).map_err(|error| error.to_string())?;
         }
         let result = result.map_err(|error| error.to_string());
@@ -272,7 +272,7 @@ impl Managed {
         Ok(())
     }
 
-    /// Takes out what goes, before anything comes: a number may go from one router to another, and
+    /// Removes old nodes before it adds new ones: a number may go from one router to another, and
     /// room from one slice to another.
     fn shrink(
         &mut self,
@@ -418,7 +418,7 @@ mod tests {
         assert!(managed.become_as(&wanted(PORT_NODES), |_| ()).is_ok());
     }
 
-    /// A change that fails half-way leaves no node behind that nobody knows of.
+    /// A change that fails half-way leaves no node without a name.
     #[test]
     fn n11_a_failed_change_loses_no_nodes() {
         let file = memfd_create(c"queues", MFdFlags::MFD_CLOEXEC).unwrap();

@@ -3,7 +3,7 @@
 use europa_pool::PoolView;
 
 use crate::handover::Outgoing;
-use crate::link::{self, End};
+use crate::link::{self, Delivery, End};
 use crate::orders::Target;
 use crate::pools::Pools;
 use crate::ports::Ports;
@@ -12,7 +12,7 @@ use crate::tables::{Interface, Port, Shared, count};
 
 /// The way onward of one interface's frames, looked up once a batch.
 pub(crate) enum Onward<'a> {
-    /// With what its queues need: pools, and the time.
+    /// With the needs of its queues: pools, and the time.
     Port(&'a mut Port, &'a Pools, u64),
     /// To the worker that serves the port.
     Worker(&'a mut Outgoing),
@@ -56,7 +56,7 @@ impl<'a> Onward<'a> {
     /// Passes one frame on, for which there is room, or drops it; 1 if it went over a link.
     #[inline]
     pub(crate) fn pass(&mut self, shared: &Shared, from: &PoolView, packet: Queued) -> u64 {
-        let delivered = match self {
+        let delivery = match self {
             Self::Port(port, pools, now_ns) => {
                 port.queue.push(shared, pools, *now_ns, packet);
                 return 0;
@@ -65,19 +65,19 @@ impl<'a> Onward<'a> {
                 if outgoing.push(packet) {
                     return 0;
                 }
-                false
+                Delivery::Refused
             }
             Self::Link(end) => link::deliver(shared, from, packet, end),
-            Self::Nowhere => false,
+            Self::Nowhere => Delivery::Refused,
         };
-        if !delivered {
+        if delivery == Delivery::Refused {
             count!(shared, packet.interface, tx_drop_link, 1);
         }
         shared.give_back(from, packet.pool, packet.word);
-        u64::from(delivered)
+        u64::from(delivery == Delivery::Done)
     }
 
-    /// Fetches what passing on a later frame of `interface`'s will touch.
+    /// Prefetches the memory for passing on a later frame of `interface`'s.
     #[inline]
     pub(crate) fn fetch_ahead(&self, interface: u32, soon: Option<u16>, later: Option<u16>) {
         if let Self::Port(port, ..) = self {
@@ -85,7 +85,7 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// After a batch: wakes who is to take it if it sleeps.
+    /// After a batch: wakes the receiver if it sleeps.
     pub(crate) fn finish(&self) {
         match self {
             Self::Link(end) => end.pool.rouse(),

@@ -1,4 +1,4 @@
-//! What the node tells a switch, and what a switch answers.
+//! The node's orders, and a switch's answers.
 
 use europa_impair::{Settings, Statistics};
 use europa_pool::Geometry;
@@ -22,8 +22,8 @@ pub enum Ways {
 /// An order. Each is answered by one [`Answer`], in order.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
-    /// The first: what it works with. Descriptors: those of [`START_DESCRIPTORS`], before the last
-    /// of them those of [`WORKER_DESCRIPTORS`] for each worker.
+    /// The first: its descriptors and settings. Descriptors: those of [`START_DESCRIPTORS`], before
+    /// the last of them those of [`WORKER_DESCRIPTORS`] for each worker.
     Start {
         /// How many workers it has; see [`port_worker`].
         workers: u32,
@@ -45,16 +45,16 @@ pub enum Order {
         slot_bytes: u32,
         /// Number of interfaces.
         interfaces: u32,
-        /// Who takes what is received into it.
+        /// The process that fills its receive rings.
         of: PoolOf,
-        /// Number of the worker that takes what its router sends, and that its router wakes.
+        /// Number of the worker that takes its router's packets, and that its router wakes.
         worker: u32,
         /// Its router never sleeps, and so does its worker not.
         busy: bool,
     },
-    /// A router that is to run inside this switch, on a pool that it serves. What it is to be
-    /// the router's own orders say. Descriptors: its control socket, the socket to which the
-    /// next node connects, and its log.
+    /// A router that is to run inside this switch, on a pool that it serves. The router's own
+    /// orders have its settings. Descriptors: its control socket, the socket to which the next node
+    /// connects, and its log.
     AddInline {
         /// Number of the pool; when that is removed, the router goes.
         pool: u32,
@@ -77,7 +77,7 @@ pub enum Order {
         live: bool,
         /// Whether live frames and those of a socket leave in the order in which they were sent.
         ways: Ways,
-        /// The device cuts a packet of merged TCP segments into what they were.
+        /// The device cuts a packet of merged TCP segments into the original ones.
         segments: bool,
     },
     /// The rate of a port from now on.
@@ -87,9 +87,9 @@ pub enum Order {
         /// Its rate in bits a second, if known.
         rate_bits: Option<u64>,
     },
-    /// How a port's packets wait, and who sends next, from now on. What waits already stays
-    /// where it is, as far as its queue does. Descriptor, with queues: memory of
-    /// [`QUEUE_BYTES`](crate::QUEUE_BYTES) for their statistics, always the same for a port.
+    /// A port's queues and their order, from now on. Waiting packets stay in their queues, if these
+    /// stay. Descriptor, with queues: memory of [`QUEUE_BYTES`](crate::QUEUE_BYTES) for their
+    /// statistics, always the same for a port.
     Queues {
         /// Number of the port.
         port: u32,
@@ -101,7 +101,7 @@ pub enum Order {
         /// Number of the port.
         port: u32,
     },
-    /// An interface whose transmit ring is to be served.
+    /// An interface whose transmit ring the worker serves.
     AddInterface {
         /// Number of the interface.
         interface: u32,
@@ -113,12 +113,12 @@ pub enum Order {
         to: Target,
         /// Source addresses it is bound to.
         bound: Vec<IpNet>,
-        /// What its link does to what it sends.
+        /// The link's effects on its sent packets.
         impairment: Option<Settings>,
-        /// Whose rules hold for what it sends.
+        /// The slice whose rules hold for its packets.
         filtered_by: Option<FilteredBy>,
     },
-    /// Whose rules hold from now on for what an interface sends.
+    /// The slice whose rules hold for an interface's packets from now on.
     Filter {
         /// Number of the interface.
         interface: u32,
@@ -132,15 +132,15 @@ pub enum Order {
         /// Where it leads.
         way: Option<Way>,
     },
-    /// Who says from now on what the rules are. Descriptor: one end of a connection for
-    /// [`FilterOrder`](crate::FilterOrder)s.
+    /// The connection that sends changes of rules from now on. Descriptor: one end of a connection
+    /// for [`FilterOrder`](crate::FilterOrder)s.
     Filters,
-    /// What an interface's link does from now on. Packets on the way arrive as they would
+    /// The effects of an interface's link from now on. Packets on the way arrive as they would
     /// have; without an impairment, at once.
     Impair {
         /// Number of the interface.
         interface: u32,
-        /// What its link does to what it sends.
+        /// The link's effects on its sent packets.
         impairment: Option<Settings>,
     },
     /// Forget an interface.
@@ -150,11 +150,11 @@ pub enum Order {
     },
     /// Tell how it goes.
     Stats,
-    /// Tell what you serve: for a node that has just started.
+    /// List the served objects: for a node that has just started.
     Describe,
 }
 
-/// Who takes what is received into a pool.
+/// The process that fills a pool's receive rings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PoolOf {
     /// A router's process.
@@ -229,14 +229,14 @@ pub struct QueueOf {
     pub number: u16,
     /// Number of the interface.
     pub interface: u32,
-    /// What it is.
+    /// Its settings.
     pub settings: QueueSettings,
-    /// Of an interface's own: nothing is dropped there. Who fills it waits in its ring.
+    /// Of an interface's own: nothing is dropped there. Its filler waits in its ring.
     pub holds: bool,
 }
 
 impl QueueOf {
-    /// What tells it from its router's others.
+    /// Its identity among its router's queues.
     pub(crate) fn key(&self) -> (u16, u32) {
         (self.number, if self.number == 0 { self.interface } else { 0 })
     }
@@ -251,7 +251,7 @@ pub enum Target {
     Link(u32),
 }
 
-/// Whose rules hold for what an interface sends.
+/// The slice whose rules hold for an interface's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilteredBy {
     /// Number of the slice among filters.
@@ -273,7 +273,7 @@ pub struct Way {
     pub own_source: bool,
 }
 
-/// What a switch answers.
+/// A switch's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// It is done.
@@ -282,14 +282,14 @@ pub enum Answer {
     Refused(String),
     /// How it goes.
     Stats(SwitchStats),
-    /// What it serves.
+    /// The objects that it serves.
     Served(Served),
     /// Where the statistics of a port's queues are: those of each slice, after it of each of its
     /// routers, after that of each of its queues.
     Places(Vec<u32>),
 }
 
-/// What a switch serves, as orders have it.
+/// The objects that a switch serves, as orders have them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Served {
     /// Numbers of pools.
@@ -311,7 +311,7 @@ pub struct ServedInterface {
     pub pool: u32,
     /// Where its frames go.
     pub to: Target,
-    /// What its link does to what it sends.
+    /// The link's effects on its sent packets.
     pub impairment: Option<Settings>,
 }
 
@@ -365,7 +365,7 @@ pub struct PortStats {
 pub struct LinkStats {
     /// Number of the interface that sends.
     pub interface: u32,
-    /// What became of packets.
+    /// Counters of packets.
     pub packets: Statistics,
 }
 

@@ -1,4 +1,4 @@
-//! A worker as the others see it: what they wake it by, and what it tells them.
+//! A worker as the others see it: its doorbell, and its orders.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -36,7 +36,7 @@ impl Peer {
 
     /// Wakes it if it sleeps, after something was put where it will look.
     pub(crate) fn wake(&self) {
-        // Ordered after what was published, as its sleep is.
+        // Ordered after the published word, as its sleep is.
         fence(Ordering::SeqCst);
         if self.asleep.load(Ordering::Relaxed) {
             self.ring();
@@ -51,7 +51,7 @@ impl Peer {
         }
     }
 
-    /// Tells it that there is an order.
+    /// Announces an order to it.
     pub(crate) fn order(&self) {
         self.ordered.store(true, Ordering::Release);
         self.wake();
@@ -63,7 +63,7 @@ impl Peer {
         self.ordered.load(Ordering::Relaxed) && self.ordered.swap(false, Ordering::Acquire)
     }
 
-    /// What it is about to do. Looks at whatever could wake it come after this.
+    /// Its next action. Checks of all wake-up sources come after this.
     pub(crate) fn set_asleep(&self, asleep: bool, blocked: bool) {
         self.blocked.store(blocked, Ordering::Relaxed);
         self.asleep.store(asleep, Ordering::SeqCst);

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::tables::Port;
 
-/// Every port that this worker serves. What a router sends finds its port's place by the port's
+/// Every port that this worker serves. A router's packet finds its port's place by the port's
 /// number: there may be hundreds.
 #[derive(Default)]
 pub(crate) struct Ports {

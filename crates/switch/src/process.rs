@@ -1,4 +1,4 @@
-//! The switch process: what it is made of when it starts, and its threads, one a worker.
+//! The switch process: its parts at the start, and its threads, one a worker.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -37,15 +37,15 @@ pub enum SwitchError {
         WORKER_DESCRIPTORS.len()
     )]
     Start,
-    /// A thread for a worker, or for what devices have lost.
+    /// A thread for a worker, or for the devices' losses.
     #[error("starting a thread: {0}")]
     Thread(std::io::Error),
     /// The kernel.
     #[error("{what}: {error}")]
     System {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: nix::Error,
     },
 }
@@ -54,7 +54,8 @@ pub enum SwitchError {
 /// next one. It goes on until it is killed.
 ///
 /// # Errors
-/// What ended it. A node that goes before it has told who this switch is ends it silently.
+/// The reason for its end. A node that goes before it has sent the switch's identity ends the
+/// switch silently.
 pub fn run(control: OwnedFd) -> Result<(), SwitchError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
     let (first, mut descriptors) = match orders.receive() {
@@ -99,7 +100,7 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
         MemoryTaps::new(tap_state, tap_memory).map_err(mapping)?,
     ));
     let status = Arc::new(Mapping::new(status, STATUS_BYTES).map_err(mapping)?);
-    let (mut posts, mut peers) = (Vec::new(), Vec::new());
+    let (mut posts, mut peers) = (Vec::<(Live, Sleeper)>::new(), Vec::new());
     let mut of_workers = of_workers.into_iter();
     for worker in 0..workers {
         let mut next = || of_workers.next().ok_or(SwitchError::Start);
@@ -112,6 +113,8 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
         posts.push((live, sleeper));
         peers.push(Arc::new(Peer::new(rope)));
     }
+    let published = posts.iter().flat_map(|(live, _)| live.waiting());
+    shared.close_accounts(published.map(|(interface, _, _)| interface));
     let peers: Arc<[Arc<Peer>]> = peers.into();
     let reader = Reader::start().map_err(SwitchError::Thread)?;
     let common = Common { shared, peers: peers.clone(), reader };

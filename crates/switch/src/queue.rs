@@ -1,5 +1,5 @@
-//! A port's queue. First in, first out, with a share for each interface; before that, where
-//! somebody has said who is to have what of the port, the queue manager.
+//! A port's queue. First in, first out, with a share for each interface. A port with a rate,
+//! reservations or queues has the queue manager before that.
 //!
 //! A port without rate, reservations and queues stays without: nothing would ever wait in a
 //! tree, as all that has come is sent at once, and each packet would pay for five levels.
@@ -15,14 +15,14 @@ use crate::pools::Pools;
 use crate::tables::Shared;
 use crate::train::{MAX_HEADERS, Segment};
 
-/// Packets of one interface that may wait for a port: as many as a kick carries. An
-/// interface that sends faster than the port waits in its own transmit ring: it cannot
-/// push out what others send.
+/// Packets of one interface that may wait for a port: as many as a kick carries. An interface that
+/// sends faster than the port waits in its own transmit ring: it cannot displace other senders'
+/// packets.
 pub const SHARE_PACKETS: u16 = 1024;
 
 /// Frames of at least so many bytes may be a stream's.
 const STREAM_BYTES: u16 = 512;
-/// So many of what waits are looked at, with what stands behind each...
+/// So many waiting packets are checked, with those behind each...
 const STREAM_LOOKS: usize = 8;
 /// ...and so many of these are followed by the next one of their stream, if merging is worth it.
 const STREAM_PAIRS: usize = 6;
@@ -44,7 +44,7 @@ pub(crate) struct Queued {
 pub(crate) struct PortQueue {
     /// Those that may leave.
     ready: VecDeque<Queued>,
-    /// How many of them are of which interface.
+    /// How many of them belong to each interface.
     shares: Box<[u16]>,
     pub(crate) peak: usize,
     managed: Option<Box<Managed>>,
@@ -81,8 +81,8 @@ impl PortQueue {
         }
     }
 
-    /// Fetches what [`Self::push`] will touch for packets that name these queues: all for the one
-    /// that comes soon, what that depends on for the one that comes later.
+    /// Prefetches the memory that [`Self::push`] will touch for packets that name these queues: all
+    /// for the one that comes soon, its dependencies for the one that comes later.
     #[inline]
     pub(crate) fn fetch_ahead(&self, interface: u32, soon: Option<u16>, later: Option<u16>) {
         if let Some(managed) = &self.managed {
@@ -99,7 +99,7 @@ impl PortQueue {
         self.peak = self.peak.max(self.ready.len());
     }
 
-    /// Has what may leave by now ready: see [`Managed::take`].
+    /// Makes the packets ready that may leave by now: see [`Managed::take`].
     #[inline]
     pub(crate) fn refill(
         &mut self,
@@ -133,8 +133,8 @@ impl PortQueue {
         self.ready.front()
     }
 
-    /// Whether most of what waits are segments of streams that can be merged. Read where
-    /// routers may write: it only decides by which way their packets leave.
+    /// Whether most waiting packets are segments of streams that can be merged. Read where routers
+    /// may write: it only decides by which way their packets leave.
     pub(crate) fn is_stream(&self, pools: &Pools) -> bool {
         let places = self.ready.len().saturating_sub(1);
         if places < STREAM_LOOKS || self.ready[0].word.length() < STREAM_BYTES {
@@ -182,10 +182,15 @@ impl PortQueue {
     }
 
     /// Takes out every packet of `pool`.
-    pub(crate) fn remove_pool(&mut self, pool: u32) {
-        self.ready.retain(|packet| packet.pool != pool);
+    pub(crate) fn remove_pool(&mut self, pool: u32, mut gone: impl FnMut(Queued)) {
+        self.ready.retain(|packet| {
+            if packet.pool == pool {
+                gone(*packet);
+            }
+            packet.pool != pool
+        });
         if let Some(managed) = &mut self.managed {
-            managed.remove_pool(pool);
+            managed.remove_pool(pool, gone);
         }
         self.shares.fill(0);
         for packet in &self.ready {
@@ -204,8 +209,8 @@ impl PortQueue {
         }
     }
 
-    /// Has packets wait in these queues, or first in, first out. What waited in a queue that
-    /// goes waits in its interface's own. Returns the places of statistics.
+    /// Has packets wait in these queues, or first in, first out. Packets of a removed queue wait in
+    /// their interface's own. Returns the places of statistics.
     pub(crate) fn manage(
         &mut self,
         shared: &Shared,
@@ -263,7 +268,7 @@ mod tests {
         assert_eq!(queue.ready.capacity(), capacity, "nothing is allocated");
         assert_eq!(queue.pop().map(|packet| packet.interface), Some(1));
         assert_eq!((queue.room(1), queue.room(2)), (1, 0));
-        queue.remove_pool(1);
+        queue.remove_pool(1, |_| ());
         assert_eq!((queue.room(1), queue.room(2)), (share, 0));
         let mut count = 0;
         queue.drain(|_| count += 1);

@@ -1,4 +1,4 @@
-//! What a sleeping switch waits for: the doorbell, the node, and the wake-ups of routers.
+//! The events that wake a sleeping switch: the doorbell, the node, and the wake-ups of routers.
 //!
 //! A router that is woken by the receive program will mostly have something to send. A
 //! core that has halted takes longer to come back than a router needs for a packet: the
@@ -24,8 +24,8 @@ impl Sleeper {
         Ok(Self { doorbell, wakes: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)? })
     }
 
-    /// Wakes up with whoever waits on `waker`. Only when it is woken, not as long as the
-    /// waker has not been cleared: that is its owner's affair.
+    /// Wakes up with the router that waits on `waker`. Only when it is woken, not as long as the
+    /// waker is set: its owner clears it.
     pub(crate) fn watch(&self, waker: impl AsFd) -> Result<()> {
         self.wakes.add(waker, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0))
     }
@@ -36,18 +36,18 @@ impl Sleeper {
         let _ = self.wakes.delete(waker);
     }
 
-    /// Forgets who was woken while the switch was awake.
+    /// Forgets the routers that were woken while the switch was awake.
     pub(crate) fn forget_wakes(&self) {
         let mut events = [EpollEvent::empty(); 16];
-        // Who is left over wakes the switch once too often.
+        // A leftover wakes the switch once too often.
         let _ = self.wakes.wait(&mut events, EpollTimeout::ZERO);
     }
 
-    /// Sleeps until something happens, or `time` has passed. Whether somebody has an order: the
-    /// node for this switch, or one for a router inside it.
+    /// Sleeps until something happens, or `time` has passed. Whether an order has come: from the
+    /// node for this switch, or for a router inside it.
     ///
     /// # Errors
-    /// What ppoll(2) says.
+    /// The error of ppoll(2).
     pub(crate) fn sleep(
         &self,
         [node, guests]: [BorrowedFd<'_>; 2],
@@ -64,8 +64,8 @@ impl Sleeper {
             Err(error) => return Err(error),
         }
         if wait[2].any() == Some(true) {
-            // Not blocking: the doorbell is a pipe opened so. What it does not take at once
-            // rings again.
+            // Not blocking: the doorbell is a pipe opened so. Events that it does not take at once
+            // ring again.
             let _ = read(&self.doorbell, &mut [0; 4096]);
         }
         Ok(wait[0].any() == Some(true) || wait[1].any() == Some(true))

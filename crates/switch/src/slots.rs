@@ -1,7 +1,7 @@
 //! Free slots of pools: taken, given back, and set aside.
 //!
-//! What is free goes round in a ring, the oldest first, so that all slots of a pool would be in use
-//! by turns. Each is half a page: with a few thousand of them, most accesses want an address
+//! Free slots go round in a ring, the oldest first, so that all slots of a pool would be in use by
+//! turns. Each is half a page: with a few thousand of them, most accesses want an address
 //! translated that the CPU does not remember, and few lie in its caches. So a few stay in use, and
 //! the others wait aside for a burst.
 
@@ -13,7 +13,8 @@ use europa_substrate::layout::PoolState;
 
 use crate::tables::Shared;
 
-/// So many free slots of a pool stay in use: twice what a router or the switch takes at a time.
+/// So many free slots of a pool stay in use: twice the number that a router or the switch takes at
+/// a time.
 const STAY: u32 = 256;
 /// At most so many are set aside at a time.
 const AT_ONCE: u32 = 256;
@@ -30,7 +31,7 @@ impl Shared {
         sources.into_iter().find_map(|(entries, head)| ring::take_shared(entries, state(head)))
     }
 
-    /// Gives a held slot to whom its word names, and forgets it.
+    /// Gives a held slot to the ring that its word names, and forgets it.
     #[inline]
     pub(crate) fn give_back(&self, view: &PoolView, pool: u32, word: Word) {
         let slot = word.slot() & (view.layout().geometry.slots - 1);
@@ -40,13 +41,13 @@ impl Shared {
         } else {
             (view.recycle(), offset_of!(PoolState, recycle_tail))
         };
-        // In this order: a switch that dies between the two loses a slot, and not a slot's
-        // packets, as it would if the slot were given twice.
+        // In this order: a switch that ends between the two loses a slot, and not a slot's packets,
+        // as it would if the slot were given twice.
         self.held.give(pool, slot);
         ring::put_unbounded(ring, self.pool_state.atomic_u32(pool, tail), free);
     }
 
-    /// Sets aside what is free and more than a few. For the worker that serves the pool.
+    /// Sets free slots aside, except a few. For the worker that serves the pool.
     pub(crate) fn set_aside(&self, view: &PoolView, pool: u32) {
         let slots = view.layout().geometry.slots;
         if slots <= STAY {
@@ -59,7 +60,7 @@ impl Shared {
         for _ in 0..free.saturating_sub(STAY).min(AT_ONCE) {
             let Some(word) = ring::take_shared(view.recycle(), head) else { break };
             let slot = word.slot() & (slots - 1);
-            // One that is held was returned twice: leave it to who has it.
+            // A slot that is held was returned twice: leave it to its holder.
             if self.held.has(pool, slot) {
                 continue;
             }

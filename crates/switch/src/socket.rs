@@ -22,7 +22,7 @@ use crate::train::{MAX_HEADERS, OFFLOAD_BYTES, Train};
 
 /// Packets of one system call.
 pub(crate) const BATCH: usize = 64;
-/// Room for one frame and what goes before it.
+/// Room for one frame and its outer headers.
 const FRAME_BYTES: usize = 16384 + 128;
 /// Room for all packets of one system call: not more than stays near the core.
 const OUTBOX_BYTES: usize = 512 << 10;
@@ -50,7 +50,7 @@ pub(crate) struct Outbox {
     headers: MultiHeaders<SockaddrStorage>,
 }
 
-/// A packet for the socket: what is to be done to it, and the frame.
+/// A packet for the socket: its changes, and the frame.
 struct Copied {
     start: usize,
     /// Of the frame.
@@ -75,12 +75,12 @@ impl Copied {
     }
 }
 
-/// What became of the packets of an outbox.
+/// The results for the packets of an outbox.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sent {
     /// Frames that the device took.
     pub(crate) frames: u64,
-    /// It took segments that had been merged.
+    /// It took merged segments.
     pub(crate) merged: bool,
     /// It refused such. One that does not segment does, and one whose link is down.
     pub(crate) merged_refused: bool,
@@ -153,7 +153,7 @@ impl Outbox {
                     outer: if tunnel { before } else { 0 },
                     tagged: !tunnel && before > 0,
                 });
-                // Whoever captures sees frames as the router sent them.
+                // A capture shows frames as the router sent them.
                 if merge && before == 0 && interface.taps == 0 {
                     self.train = Train::begin(self.copy(from, length));
                 }
@@ -215,7 +215,7 @@ impl Outbox {
         self.memory.get(start..start + length).unwrap_or_default()
     }
 
-    /// Records a frame for whoever captures its interface.
+    /// Records a frame for the captures of its interface.
     fn tap(&self, shared: &Shared, index: usize, cause: u8, time_ns: u64) {
         let Some(packet) = self.packets.get(index).filter(|packet| packet.taps != 0) else {
             return;

@@ -33,7 +33,7 @@ pub(crate) struct Pool {
     pub(crate) view: PoolView,
     pub(crate) wake: Wake,
     pub(crate) of: PoolOf,
-    /// The worker that takes what its router sends.
+    /// The worker that takes its router's packets.
     pub(crate) worker: u32,
     /// Its router never sleeps.
     pub(crate) busy: bool,
@@ -70,17 +70,17 @@ pub(crate) enum Wake {
     Router {
         /// Written after delivery over a link.
         pipe: OwnedFd,
-        /// What the receive program wakes it by, for the worker that serves it.
+        /// The ring by which the receive program wakes it, for the worker that serves it.
         waker: Option<OwnedFd>,
     },
-    /// This worker, if it takes what is received itself.
+    /// This worker, if it fills the receive rings itself.
     Switch(Waker),
     /// Another worker, which does.
     Worker(Arc<Peer>),
 }
 
 impl Wake {
-    /// What the receive program wakes whoever sleeps by.
+    /// The ring buffer by which the receive program wakes a sleeper.
     pub(crate) fn waker(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Router { waker, .. } => waker.as_ref().map(AsFd::as_fd),
@@ -103,9 +103,9 @@ pub(crate) struct Interface {
     pub(crate) head: u32,
     /// Which of both cursors in the table shared with the programs are its.
     pub(crate) odd: bool,
-    /// What its link does to what it sends.
+    /// The link's effects on its sent packets.
     pub(crate) impairment: Option<Box<Impairment<Queued>>>,
-    /// Whose rules hold for what it sends.
+    /// The slice whose rules hold for its packets.
     pub(crate) filtered_by: Option<FilteredBy>,
     /// It has no router: frames are taken from its receive ring.
     pub(crate) relay: bool,
@@ -128,14 +128,14 @@ pub(crate) struct Port {
     pub(crate) queue: PortQueue,
     pub(crate) socket: Socket,
     pub(crate) losses: Losses,
-    /// Says whether what was sent live has arrived, where the kernel knows.
+    /// Returns whether live frames have arrived, where the kernel knows.
     pub(crate) drained: Option<Drained>,
     pub(crate) batching: Batching,
 }
 
 impl Port {
     /// Whether all that was sent this way has left the device, or is where it led to. `None` if
-    /// nobody says.
+    /// unknown.
     pub(crate) fn has_left(&self, way: Way) -> Option<bool> {
         match way {
             Way::Live => Some(self.drained.as_ref()?.is(self.id)),
@@ -193,6 +193,12 @@ impl Shared {
         }
     }
 
+    /// The rows of an interface's counters: one for each CPU, and the switch's own.
+    pub(crate) fn counters_of(&self, interface: u32) -> impl Iterator<Item = layout::Counters> {
+        let first = interface * self.counter_rows;
+        (first..first + self.counter_rows).map(|row| self.counters.get(row))
+    }
+
     /// Where in its receive ring the next frame for an interface goes.
     #[inline]
     pub(crate) fn rx_tail(&self, interface: u32, odd: bool) -> &AtomicU32 {
@@ -237,12 +243,12 @@ pub(crate) struct Tables {
     pub(crate) worker: u32,
     pub(crate) pools: Pools,
     pub(crate) interfaces: Vec<Interface>,
-    /// Places of interfaces, by number. This and what follows is kept by [`Tables::arrange`].
+    /// Places of interfaces, by number. [`Tables::arrange`] keeps this and the following fields.
     pub(crate) places: Vec<usize>,
-    /// A router that this worker serves never sleeps, and no more does the worker: who wants the
-    /// least latency wants it of both.
+    /// A router that this worker serves never sleeps, and neither does the worker: the least
+    /// latency needs both.
     pub(crate) busy: bool,
-    /// Interfaces whose rings are looked at in every round: somebody else fills them.
+    /// Interfaces whose rings are checked in every round: another thread fills them.
     pub(crate) polled: Vec<usize>,
     /// Interfaces of routers inside this switch that may have sent something since their rings
     /// were found empty: of a thousand such routers, few have had a turn.
@@ -310,7 +316,7 @@ impl Tables {
         self.pools.get(&pool).is_some_and(|pool| pool.worker == self.worker)
     }
 
-    /// What this worker serves, for a node that has just started.
+    /// The objects that this worker serves, for a node that has just started.
     pub(crate) fn served(&self) -> Served {
         let own = self.interfaces.iter().filter(|interface| self.is_own(interface.pool));
         let interfaces = own.map(|interface| ServedInterface {

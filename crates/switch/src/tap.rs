@@ -1,5 +1,5 @@
-//! Records for captures of what leaves by sockets and over links; the programs record the
-//! rest. Costs nothing while nobody captures but a look at a word of the interface's row.
+//! Records for captures of frames that leave by sockets and over links; the programs record the
+//! rest. Without a capture it costs only a look at a word of the interface's row.
 
 use europa_pool::Mapping;
 use europa_substrate::cause;
@@ -11,7 +11,7 @@ use crate::tables::Shared;
 pub(crate) struct Leaving<'a> {
     pub(crate) taps: u32,
     pub(crate) interface: u32,
-    /// With what was put before or into it.
+    /// With the headers put before or into it.
     pub(crate) bytes: &'a [u8],
     /// Bytes of outer headers, which the router does not see.
     pub(crate) outer: usize,
@@ -40,6 +40,7 @@ pub(crate) fn leaving(shared: &Shared, frame: &Leaving<'_>) {
         direction: Direction::Out,
         cause: frame.cause,
         way: Way::Socket,
+        frame: 0,
     };
     shared.record(frame.taps, record, |to, offset, bytes| {
         let head = &first[..bytes.min(first.len())];
@@ -50,7 +51,7 @@ pub(crate) fn leaving(shared: &Shared, frame: &Leaving<'_>) {
 
 /// A frame that a link does not pass on.
 pub(crate) struct Lost<'a> {
-    /// The interface that is told of it, and its taps.
+    /// The interface that it is for, and its taps.
     pub(crate) interface: u32,
     pub(crate) taps: u32,
     /// Whether that one sent it.
@@ -73,6 +74,7 @@ pub(crate) fn lost(shared: &Shared, frame: &Lost<'_>) {
         direction: frame.direction,
         cause: frame.cause,
         way: Way::Link,
+        frame: 0,
     };
     shared.record(frame.taps, record, |to, offset, bytes| {
         frame.memory.copy_to(frame.offset, to, offset, bytes)
@@ -105,6 +107,7 @@ pub(crate) fn crossing(shared: &Shared, frame: &Crossing<'_>) {
         direction: Direction::Out,
         cause: if frame.cause == 0 || nowhere { frame.cause } else { cause!(tx_drop_link) },
         way: Way::Link,
+        frame: 0,
     };
     let fill = |to: &Mapping, offset: usize, bytes: usize| {
         frame.memory.copy_to(frame.offset, to, offset, bytes)

@@ -1,13 +1,13 @@
 //! Segments of a TCP stream that leave as one packet.
 //!
-//! A device that segments TCP (TSO) is given segments that follow each other as one packet with
-//! a word about where it is to be cut; what comes out are the same segments. A receiver on this
-//! machine gets it uncut, as if it had merged them itself (GRO), and this is why it is done:
-//! what the kernel does for each packet, and for each acknowledgement, it does for forty at once.
+//! A device that segments TCP (TSO) takes consecutive segments as one packet with the place of the
+//! cuts, and sends the same segments. A receiver on this machine gets it uncut, as if it had merged
+//! them itself (GRO). This is the gain: the kernel does its work for a packet, and for an
+//! acknowledgement, once for forty segments.
 //!
-//! The rules are those of the kernel's own merging (`tcp_gro_receive`): only what cutting
-//! gives back is merged, and only segments whose checksums are right, as the packet gets a new
-//! one that would say so of any.
+//! The rules are those of the kernel's own merging (`tcp_gro_receive`). Only segments that cutting
+//! restores are merged, and only with right checksums, as the packet gets a new one, which would be
+//! right for any.
 
 use europa_packet::checksum::{self, Sum};
 use europa_packet::{
@@ -20,7 +20,7 @@ pub(crate) const MAX_HEADERS: usize = 14 + 40 + 60;
 /// Bytes that stand before each frame on a packet socket: `struct virtio_net_hdr`.
 pub(crate) const OFFLOAD_BYTES: usize = 10;
 
-/// Longest packet: what a device takes by default (`gso_max_size` is 65,536, exclusive).
+/// Longest packet: a device's default (`gso_max_size` is 65,536, exclusive).
 const MAX_BYTES: usize = 65_535;
 
 /// Least bytes of payload of a segment that is merged with the next one: fewer than 48 no sender
@@ -31,7 +31,7 @@ const NETWORK: usize = EthernetHeader::LEN;
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum's field holds that of the pseudo-header only.
 const NEEDS_CHECKSUM: u8 = 1;
-/// `VIRTIO_NET_HDR_GSO_TCPV4` and `_TCPV6`: what is to be cut.
+/// `VIRTIO_NET_HDR_GSO_TCPV4` and `_TCPV6`: the protocol to segment.
 const TCP_IPV4: u8 = 1;
 const TCP_IPV6: u8 = 4;
 
@@ -45,13 +45,13 @@ pub(crate) struct Segment {
     headers: usize,
     payload: usize,
     sequence: u32,
-    /// The sender wants it to be delivered at once: what comes after it is not merged with it.
+    /// The sender wants it to be delivered at once: later segments are not merged with it.
     push: bool,
 }
 
 impl Segment {
-    /// What a frame of `length` bytes that begins with `head` is; `None` if it may not be merged.
-    /// `head` is all of it or at least [`MAX_HEADERS`].
+    /// The segment in a frame of `length` bytes that begins with `head`; `None` if it may not be
+    /// merged. `head` is all of it or at least [`MAX_HEADERS`].
     pub(crate) fn parse(head: &[u8], length: usize) -> Option<Self> {
         let (ethernet, rest) = EthernetHeader::parse(head)?;
         let (ipv4, transport) = match ethernet.ether_type {
@@ -92,7 +92,7 @@ impl Segment {
             && self.is_like(head, next, next_head)
     }
 
-    /// Whether headers are the same but for what differs from one segment to the next.
+    /// Whether headers are the same but for the fields that differ between segments.
     fn is_like(&self, head: &[u8], other: &Self, other_head: &[u8]) -> bool {
         let Self { ipv4, transport, headers, .. } = *self;
         if (other.ipv4, other.transport, other.headers) != (ipv4, transport, headers) {
@@ -124,7 +124,7 @@ impl Segment {
         })
     }
 
-    /// Whether the checksums of its headers `head`, and of what they are followed by, are right.
+    /// Whether the checksums of its headers `head`, and of the bytes behind them, are right.
     fn is_intact(&self, head: &[u8], payload: &[u8]) -> bool {
         let Some(tcp) = head.get(self.transport..self.headers) else { return false };
         let ip =
@@ -146,7 +146,7 @@ pub(crate) struct Train {
 }
 
 impl Train {
-    /// Begins with a frame, if it may be merged with what follows.
+    /// Begins with a frame, if it may be merged with later ones.
     pub(crate) fn begin(frame: &[u8]) -> Option<Self> {
         let first = Segment::parse(frame, frame.len())?;
         Some(Self { first, intact: false, last: first, segments: 1 })
@@ -157,8 +157,8 @@ impl Train {
         self.first.headers
     }
 
-    /// What a frame of `length` bytes that begins with `head` would be here, if it is the next
-    /// one of the stream: only its payload is added. `frame` is the train as it is.
+    /// The payload of a frame of `length` bytes that begins with `head`, if it is the next one of
+    /// the stream: only this is added. `frame` is the train as it is.
     pub(crate) fn next(&mut self, frame: &[u8], head: &[u8], length: usize) -> Option<Segment> {
         let next = Segment::parse(head, length)?;
         let follows = self.last.is_followed_by(frame, &next, head)
@@ -195,8 +195,8 @@ impl Train {
         intact
     }
 
-    /// Makes one packet of it: lengths and checksums of `frame`. Returns what stands before it
-    /// on the socket.
+    /// Makes one packet of it: lengths and checksums of `frame`. Returns the header before it on
+    /// the socket.
     pub(crate) fn finish(&self, frame: &mut [u8]) -> [u8; OFFLOAD_BYTES] {
         let Self { first, last, segments, .. } = self;
         let mut offload = [0; OFFLOAD_BYTES];
@@ -326,7 +326,7 @@ mod tests {
             tcp[tcp::CHECKSUM_OFFSET..][..2].copy_from_slice(&sum.to_be_bytes());
         }
 
-        /// What a device makes of a packet: `tcp_gso_segment` of the kernel.
+        /// A device's segments of a packet: `tcp_gso_segment` of the kernel.
         fn cut(&self, offload: [u8; OFFLOAD_BYTES], packet: &[u8]) -> Vec<Vec<u8>> {
             let number = |at| usize::from(u16::from_ne_bytes([offload[at], offload[at + 1]]));
             let (headers, segment, transport) = (number(2), number(4), number(6));
@@ -357,7 +357,7 @@ mod tests {
         }
     }
 
-    /// Merges what can be; the packets with what stands before them.
+    /// Merges as much as possible; the packets with the headers before them.
     fn merge(frames: &[Vec<u8>]) -> Vec<([u8; OFFLOAD_BYTES], Vec<u8>, u16)> {
         let mut packets: Vec<(Option<Train>, Vec<u8>)> = Vec::new();
         for frame in frames {

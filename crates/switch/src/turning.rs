@@ -61,7 +61,7 @@ pub(crate) struct Turning {
     pub(crate) number: u32,
     /// All workers.
     pub(crate) peers: Arc<[Arc<Peer>]>,
-    /// Cores that there are for routers and one worker.
+    /// Cores for routers and one worker.
     pub(crate) cores: u32,
     pub(crate) status: Arc<Mapping>,
 }
@@ -128,7 +128,7 @@ impl Turning {
         Ok(())
     }
 
-    /// What routers owe each other, counting those of all workers.
+    /// The routers' yield setting, from the counts of all workers.
     fn count_routers(&self) -> Pace {
         let (active, busy) = self.worker.count_routers();
         self.peer().into_iter().for_each(|peer| peer.count(active, busy));
@@ -142,7 +142,7 @@ impl Turning {
         Pace::among(active, busy, self.cores)
     }
 
-    /// Tells routers what they owe each other.
+    /// Writes the yield setting for routers.
     fn tell_pace(&self, pace: Pace) {
         let words = self.status.words(self.number as usize * 64, 2);
         if let Some(word) = words.and_then(|words| words.get(1)) {
@@ -150,7 +150,7 @@ impl Turning {
         }
     }
 
-    /// Tells routers and the other workers what this one is about to do.
+    /// Announces this worker's next action to routers and the other workers.
     fn set_asleep(&self, asleep: bool) {
         let blocked = asleep && self.worker.is_blocked();
         self.peer().into_iter().for_each(|peer| peer.set_asleep(asleep, blocked));

@@ -32,13 +32,13 @@ use crate::sleeper::Sleeper;
 use crate::socket::{Outbox, Socket};
 use crate::tables::{Interface, Pool, Port, Shared, Tables, Wake, count};
 
-/// Longest frame that may leave live, whatever goes before it.
+/// Longest frame that may leave live, with any outer headers.
 const LONGEST_LIVE: u16 = (MAX_LIVE_FRAME - MAX_ENCAP) as u16;
 
 /// A router that has sent so many packets since busy ones were counted is one.
 const BUSY_PACKETS: u32 = 4;
 
-/// What all workers have together.
+/// The shared state of all workers.
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) shared: Arc<Shared>,
@@ -89,8 +89,7 @@ impl Worker {
     pub(crate) fn round(&mut self, now: Instant) -> Option<u64> {
         let mut total = 0;
         let now_ns = self.ns_at(now);
-        // What has gathered leaves together: a kick costs the same for one frame as for
-        // a thousand.
+        // Waiting frames leave together: a kick costs the same for one frame as for a thousand.
         let Self { guests, tables, .. } = self;
         let worked = guests.turn(now, |pool| tables.awaken(pool));
         while total < u64::from(MAX_KICK_FRAMES) {
@@ -149,7 +148,7 @@ impl Worker {
         time.duration_since(self.epoch).as_nanos() as u64
     }
 
-    /// Looks what the devices have lost of the frames kicked to them.
+    /// Reads the devices' losses of the frames kicked to them.
     fn learn(&mut self, now: Instant) {
         for port in self.tables.ports.iter_mut() {
             if port.batching.wants_to_learn(now) {
@@ -174,8 +173,8 @@ impl Worker {
             || self.guests.has_work(Instant::now())
     }
 
-    /// Whether something of an interface can be taken. What waits in its ring because its queue
-    /// is full waits until something leaves.
+    /// Whether something of an interface can be taken. A packet that waits in its ring because its
+    /// queue is full waits until another one leaves.
     fn has_room(&self, interface: &Interface) -> bool {
         let Target::Port(id) = interface.to else { return true };
         let port = self.tables.ports.of(id);
@@ -211,7 +210,7 @@ impl Worker {
         self.tables.ports.iter().filter_map(|port| port.queue.next_due_ns(now_ns)).min()
     }
 
-    /// Pools of relays and of routers inside this switch: it takes what is received into them.
+    /// Pools of relays and of routers inside this switch: it fills their receive rings.
     pub(crate) fn own_pools(&self) -> impl Iterator<Item = (&PoolView, &Waker)> {
         self.tables.pools.values().filter_map(|pool| match &pool.wake {
             Wake::Switch(waker) => Some((&pool.view, waker)),
@@ -304,12 +303,12 @@ impl Worker {
         self.stats.kicks += 1;
         match self.live.kick(&self.shared) {
             Ok(taken) => self.stats.live_frames += u64::from(taken),
-            // No memory for frames just now: what is in the list waits for the next kick.
+            // No memory for frames just now: entries in the list wait for the next kick.
             Err(error) if error.is(Errno::EINTR) || error.is(Errno::ENOMEM) => {}
             Err(error) => {
                 // Cannot happen while the node keeps the program loaded and parked.
                 tracing::error!("{error}; frames leave by sockets from now on");
-                for (pool, word) in self.live.abandon() {
+                for (pool, word) in self.live.abandon(&self.shared) {
                     if let Some(view) = self.tables.pools.get(&pool) {
                         self.shared.give_back(&view.view, pool, word);
                     }
@@ -393,7 +392,7 @@ impl Worker {
                 queue.reserve(self.tables.interfaces.iter().filter(|i| i.to == to).count());
                 let mut batching = Batching::new(rate_bits, Abilities { live, ways, segments });
                 if self.live.pending() > 0 {
-                    // Perhaps by this port: what a switch before has left in the list.
+                    // Perhaps by this port: entries that a switch before has left in the list.
                     batching.sent(Way::Live, Instant::now());
                 }
                 self.tables.ports.add(Port { id: port, queue, socket, losses, drained, batching });
@@ -419,7 +418,10 @@ impl Worker {
             Order::RemovePort { port } => {
                 let removed = self.tables.ports.remove(port);
                 let mut removed = removed.ok_or("no such port")?;
-                removed.queue.drain(|packet| self.tables.pools.give_back(&self.shared, &packet));
+                removed.queue.drain(|packet| {
+                    count!(self.shared, packet.interface, tx_drop_link, 1);
+                    self.tables.pools.give_back(&self.shared, &packet);
+                });
             }
             Order::AddInterface { interface, pool, local, to, bound, impairment, filtered_by } => {
                 let relay = self.tables.pools.get(&pool);
@@ -458,7 +460,7 @@ impl Worker {
                 }
             }
             Order::Filter { interface, filtered_by } => {
-                // One that comes later is told with the rest of it.
+                // A later one is sent with its other settings.
                 let found = self.tables.interfaces.iter_mut().find(|i| i.id == interface);
                 found.into_iter().for_each(|found| found.filtered_by = filtered_by);
             }
@@ -505,7 +507,7 @@ impl Worker {
         }
     }
 
-    /// They do not any more. What has come still goes its way, as far as there is room.
+    /// They do not any more. Received packets still go on, as far as there is room.
     fn disconnect(&mut self, id: u32) {
         if let Some(outgoing) = self.tables.outgoing.get_mut(id as usize) {
             *outgoing = None;
@@ -532,12 +534,12 @@ impl Worker {
         });
     }
 
-    /// Gives back what a killed switch held of this pool: all but the slots that stand
-    /// in a transmit ring. Those in a transmit list are not held; see [`Live`].
+    /// Gives back the slots of this pool that a killed switch held: all but those in a transmit
+    /// ring. Those in a transmit list are not held; see [`Live`].
     fn reclaim(&mut self, pool: u32, view: &PoolView, relay: bool) {
         let slots = view.layout().geometry.slots;
-        // A packet that was passed but stands in its ring yet would stop the ring, there
-        // and for ever. It is told from one that came a lap later by being held.
+        // A packet that was passed but stands in its ring yet would stop the ring, there and for
+        // ever. A held entry differs from one that came a lap later.
         for row in (0..MAX_INTERFACES).map(|id| self.shared.interfaces.get(id)) {
             let last = row.tx_head[usize::from(row.is_odd())].wrapping_sub(1);
             let ring = if relay { view.rx(row.local) } else { view.tx(row.local) };
@@ -569,8 +571,8 @@ impl Worker {
                 break;
             }
         }
-        // What no kick takes just now must not stay: the pool's number may soon be another's.
-        for (of, word) in self.live.abandon() {
+        // Frames that no kick takes now must not stay: the pool's number may soon be another's.
+        for (of, word) in self.live.abandon(&self.shared) {
             if let Some(other) = self.tables.pools.get(&of) {
                 self.shared.give_back(&other.view, of, word);
             }
@@ -581,9 +583,11 @@ impl Worker {
                 *outgoing = None;
             }
         }
-        self.tables.remove_interfaces_of(pool);
+        self.tables.remove_interfaces_of(&self.shared, pool);
         for port in self.tables.ports.iter_mut() {
-            port.queue.remove_pool(pool);
+            port.queue.remove_pool(pool, |packet| {
+                count!(self.shared, packet.interface, tx_drop_pool, 1);
+            });
         }
         let is_own = self.tables.is_own(pool);
         if let Some(pool) = self.tables.pools.remove(pool)

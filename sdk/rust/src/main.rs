@@ -1,4 +1,4 @@
-//! `my-click`: `europa click` with elements of one's own.
+//! `my-click`: `europa click` with elements of this crate.
 //!
 //! An element is a type with two traits: [`europa_engine::Class`] gives its name and ports,
 //! [`europa_engine::Element`] what it does. [`registry`] adds it to those of Europa; from then

@@ -1,4 +1,5 @@
-//! The far ends of a router's interfaces: who answers for every neighbour, and notes all else.
+//! The far ends of a router's interfaces: they answer for every neighbour, and note all other
+//! frames.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -72,7 +73,7 @@ impl Far {
     }
 }
 
-/// Sends frames, and throws away what comes.
+/// Sends frames, and discards received ones.
 pub(crate) struct Sender(OwnedFd);
 
 impl Sender {

@@ -12,7 +12,7 @@ use super::random::Random;
 pub(crate) struct Packet {
     pub(crate) interface: usize,
     pub(crate) frame: Vec<u8>,
-    /// What it is, for people.
+    /// Its description.
     pub(crate) what: String,
 }
 

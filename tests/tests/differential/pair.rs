@@ -63,7 +63,7 @@ impl Pair {
         for n in 0..INTERFACES {
             let host = node.host(&format!("h{n}"));
             silence(&host);
-            // The far end answers in its stead.
+            // The far end answers for it.
             host.ip(&["addr", "flush", "dev", "eth0"]).expect("no addresses");
             host.ip(&["link", "set", "eth0", "arp", "off"]).expect("no ARP");
             lab.veth((&plain, &format!("eth{n}")), (&far, &format!("far{n}"))).expect("a veth");
@@ -235,7 +235,7 @@ fn make_same(linux: &Namespace, plain: &Namespace, macs: &[MacAddr]) {
         lines.push('\n');
     }
     file.write_all(lines.as_bytes()).expect("a file");
-    // What is of the machine cannot be written, and is the same anyway.
+    // Settings of the machine cannot be written, and are the same anyway.
     let argv = ["sysctl", "-qep", &file.path().to_string_lossy()];
     let _ = plain.attempt(Duration::from_secs(10), &argv);
     for (n, mac) in macs.iter().enumerate() {

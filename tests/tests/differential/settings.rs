@@ -1,8 +1,8 @@
-//! What people set in a router's Linux: commands that do it, and that undo it.
+//! Users' settings of a router's Linux: commands that make them, and that remove them.
 
 /// A setting.
 pub(crate) struct Setting {
-    /// What it is about.
+    /// Its subject.
     pub(crate) kind: &'static str,
     pub(crate) set: &'static str,
     pub(crate) undo: &'static str,

@@ -1,4 +1,4 @@
-//! What the tests of slow paths share.
+//! Shared code of the tests of slow paths.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 #[path = "../../../crates/slowpath/tests/kernel/mod.rs"]

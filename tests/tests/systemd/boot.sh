@@ -1,5 +1,5 @@
-# Boots systemd as process 1 of its own namespaces, with this machine's files, of which it can change
-# none: boot.sh UNITS STATE CGROUP. It knows the units in UNITS alone; STATE is its /var/lib.
+# Boots systemd as process 1 of its own namespaces, with this machine's files, which it cannot
+# change: boot.sh UNITS STATE CGROUP. It knows the units in UNITS alone; STATE is its /var/lib.
 set -e
 units=$1 state=$2 cgroup=$3
 if [ -z "${4:-}" ]; then

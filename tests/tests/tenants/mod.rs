@@ -1,5 +1,5 @@
-//! Two tenants on the same two ports: the victim, whose traffic must not suffer, and the
-//! one to whom things happen.
+//! Two tenants on the same two ports: the victim, whose traffic must not suffer, and the one that
+//! the tests change.
 //!
 //! ```text
 //!  victim-a ──┐                                           ┌── victim-b
@@ -35,7 +35,7 @@ pub(crate) struct Tenant {
 /// Hosts, wires and ports; no node yet.
 pub(crate) struct Tenants {
     pub(crate) node: Namespace,
-    /// What stands behind each port; the port's peer is called `port`.
+    /// The device behind each port; the port's peer is called `port`.
     pub(crate) wires: [Namespace; 2],
     pub(crate) victim: Tenant,
     pub(crate) other: Tenant,
@@ -88,7 +88,7 @@ impl Tenants {
         for (wire, side) in wires.iter().zip(0..2) {
             lab.bridge(wire, "br0", &["port", "victim", "other"]).expect("a bridge");
             for (name, number) in [("victim", 1), ("other", 2)] {
-                // Unknown addresses reach nobody, as on a switch that knows its hosts.
+                // Unknown addresses reach no host, as on a switch that has learned its hosts.
                 wire.run(&[
                     "bridge", "link", "set", "dev", name, "flood", "off", "learning", "off",
                 ])
@@ -114,7 +114,7 @@ impl Tenants {
         europa_tests::Process::start(&argv).expect("europa starts")
     }
 
-    /// Runs `europa` for this node, whatever comes of it.
+    /// Runs `europa` for this node, and ignores its result.
     pub(crate) fn attempt(&self, arguments: &[&str]) -> Output {
         self.start(arguments).wait(Duration::from_secs(60)).expect("europa ends")
     }
@@ -177,7 +177,7 @@ impl Tenants {
         serde_json::from_str(&text).expect("statistics are JSON")
     }
 
-    /// What the statistics say about a router: `victim` or `other`.
+    /// The statistics about a router: `victim` or `other`.
     pub(crate) fn router(&self, slice: &str) -> Value {
         let stats = self.stats();
         let routers = stats["routers"].as_array().expect("routers");
@@ -238,7 +238,7 @@ pub(crate) fn kill_9(pid: i32) {
 }
 
 pub(crate) fn is_alive(pid: i32) -> bool {
-    // What has ended and was not asked about has no memory and so no command line.
+    // An ended process before it is reaped has no memory and so no command line.
     command_line(pid).is_some_and(|line| !line.is_empty())
 }
 

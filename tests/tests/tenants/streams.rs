@@ -1,4 +1,4 @@
-//! What a neighbour sends and what wires carry while something happens to the other tenant.
+//! A neighbour's streams and the frames on its wires during changes of the other tenant.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

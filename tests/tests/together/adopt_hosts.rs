@@ -151,7 +151,7 @@ fn hosts_lines_and_slow_paths_go_on() {
     assert_eq!(program(&node, "once").expect("a record")["record"]["done"], true);
     assert!(ping().is_perfect());
 
-    // What Linux forgets while no node runs, the fast path forgets when one runs again.
+    // Entries that Linux forgets while no node runs, the fast path forgets when one runs again.
     let linux = |arguments: &[&str]| {
         node.run(&[&["exec", "lab/west", "ip", "route"], arguments].concat());
     };
@@ -198,7 +198,8 @@ fn a_change_that_was_cut_off_is_carried_out() {
         sleep(Duration::from_millis(after_ms));
         kill_node(&node);
         let output = applying.wait(Duration::from_secs(30)).expect("europa ends");
-        // It depends on when the kill came whether it was kept. What was is done, the rest now.
+        // It depends on when the kill came whether it was kept. The former work is done, the rest
+        // now.
         node.run(&["up", &changed]);
         node.run(&["apply", "--prune", &changed]);
         let what = format!("killed after {after_ms} ms: {}{}", output.stdout, output.stderr);

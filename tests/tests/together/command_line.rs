@@ -161,7 +161,7 @@ fn differences_and_changes_are_shown() {
     assert_eq!(error.status.code(), Some(5), "{}", error.stderr);
 }
 
-/// What the completion scripts of shells ask for.
+/// The requests of shells' completion scripts.
 #[test]
 fn handlers_and_hosts_are_completed() {
     skip_without!();

@@ -1,5 +1,5 @@
-//! What control promises: a dry run tells everything, what fails is taken back, and what other
-//! hands change is mended.
+//! The promises of control: a dry run lists all changes, a failed change is taken back, and changes
+//! by other programs are repaired.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -76,7 +76,7 @@ fn n02_what_fails_half_way_is_taken_back() {
     node.up(LAB);
     let default = "default via 10.0.0.1";
     assert!(routes(&node, "h").contains(default));
-    // Somebody inside has a route of that destination already: the change fails at it, when the
+    // The slow path already has a route of that destination: the change fails at it, after the
     // default route has gone.
     node.host("h").ip(&["route", "add", "10.60.0.0/16", "via", "10.0.0.1"]).expect("a route");
     let bad = LAB.replacen(

@@ -1,4 +1,4 @@
-//! What becomes of a port whose device, or whoever is at its other end, changes under it.
+//! A port whose device, or the device at its other end, changes.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};

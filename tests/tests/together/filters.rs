@@ -70,7 +70,7 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// What of the datagrams to a port a host sees within a while, as fields.
+/// The datagrams to a port that a host sees within a while, as fields.
 fn seen(node: &Node, host: &str, port: u16, count: u32, fields: &[&str]) -> Vec<Vec<String>> {
     let filter = format!("udp dst port {port}");
     let capture = node.host(host).capture("eth0", &filter).expect("a capture");
@@ -166,8 +166,7 @@ fn rules_of_another_slice_never_match() {
     assert!(refused.stderr.contains("slice \"lab\" has no router \"other\""), "{refused:?}");
 }
 
-/// Filters as ClassBench writes them, for addresses that nobody has but the last one, which is
-/// `b`'s.
+/// Filters as ClassBench writes them, for unused addresses except the last one, which is `b`'s.
 fn many(count: u32, first: u32) -> String {
     let mut text = String::new();
     for number in 0..count {
@@ -289,7 +288,7 @@ fn wrong_rules_are_refused_with_their_place() {
         assert!(refused.stderr.contains("filters.yaml:6:"), "{rule}: {}", refused.stderr);
     }
     assert!(rules(&node, "lab").is_empty());
-    // What a slice reserves is what it may have: nothing of the rest is done.
+    // A slice's reservation is its limit: nothing of the rest is done.
     let limited = topology().replacen("name: lab", "name: lab\nreservation: {filters: 5}", 1);
     apply(&node, &limited);
     node.run(&["filter", "add", "lab", "source: 10.0.0.0/8, action: count"]);

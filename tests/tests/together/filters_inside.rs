@@ -1,5 +1,5 @@
-//! Rules of a slice from inside its routers: programs there change their own slice's, nobody else's,
-//! and cannot keep the node from others by what they ask.
+//! Rules of a slice from inside its routers: programs there change only their own slice's, and their
+//! requests cannot keep the node from others.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -58,8 +58,8 @@ fn list(text: &str) -> Vec<Value> {
     list["filters"].as_array().cloned().expect("a list")
 }
 
-/// What a client without manners says at the socket, so many bytes of nonsense behind it, and the
-/// status that it gets.
+/// A hostile client's request at the socket, so many bytes of nonsense behind it, and the status
+/// that it gets.
 fn talk(node: &Node, says: &str, more: usize) -> String {
     let script = format!(
         "import socket\ns = socket.socket(socket.AF_UNIX)\ns.settimeout(20)\n\
@@ -85,7 +85,7 @@ fn programs_change_rules_of_their_own_slice_only() {
     };
     until("the first packet", || passes(&node));
 
-    // What the router's own program has said when it started.
+    // The output of the router's own program at its start.
     let outside = || list(&node.run(&["filter", "list", "lab", "--json"]));
     until("the program's rule", || {
         outside().iter().any(|one| one["rule"]["destination_port"] == "7401")
@@ -103,7 +103,7 @@ fn programs_change_rules_of_their_own_slice_only() {
     assert!(removed.status.success(), "{removed:?}");
     assert!(passes(&node));
 
-    // Nobody else's, and no more than is reserved.
+    // Only the slice's own, within its reservation.
     for arguments in [&["add", "other", "action: drop"][..], &["list", "other"]] {
         let refused = inside(arguments);
         assert!(
@@ -141,7 +141,7 @@ fn programs_change_rules_of_their_own_slice_only() {
         assert_eq!(talk(&node, &says, more), status, "{says}");
     }
 
-    // Whoever takes all connections and says nothing waits for nobody but itself.
+    // A client that takes all connections and sends nothing delays only itself.
     let hold = "import socket, time\nall = []\nfor i in range(50):\n s = socket.socket(socket.AF_UNIX)\n \
                 s.setblocking(False)\n try: s.connect('\\0europa')\n except BlockingIOError: pass\n \
                 all.append(s)\ntime.sleep(8)";
@@ -154,7 +154,7 @@ fn programs_change_rules_of_their_own_slice_only() {
     held.wait(Duration::from_secs(60)).expect("it ends");
     until("its own turn", || inside(&["list", "lab"]).status.success());
 
-    // A node that takes over opens the door anew.
+    // A node that takes over opens the door again.
     let pid = node.kill("node");
     until("the end of the node", || fs::metadata(format!("/proc/{pid}")).is_err());
     node.up(&topology(&program));

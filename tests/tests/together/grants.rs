@@ -1,4 +1,4 @@
-//! Files and sockets that elements of an isolated router have only if its document says so.
+//! Files and sockets that elements of an isolated router have only with a grant.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -75,7 +75,7 @@ fn elements_have_what_is_granted_and_nothing_else() {
     let bytes = fs::read(&out).expect("a trace");
     assert!(bytes.len() > 24 + count * (16 + 42), "{} bytes for {count} packets", bytes.len());
 
-    // What was written can be read, by another configuration with another grant.
+    // A written file can be read, by another configuration with another grant.
     let replay = format!("FromDump({out}) -> c :: Counter -> Discard; t[1] -> Discard;");
     let grants = format!("grants: [{{read: {out}}}]\n");
     node.run(&["apply", &node.file("replay.yaml", &document(&replay, &grants))]);

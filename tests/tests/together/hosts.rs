@@ -51,7 +51,7 @@ fn a_host_writes_to_itself_alone() {
     let inside = |words: &[&str]| node.attempt(&[&["exec", "h"], words].concat());
     await_true("the lines do not end", || inside(&["ls", "/all-done"]).status.success());
 
-    // What it has written is there for its other programs.
+    // Its files are there for its other programs.
     for (words, wanted) in [
         (&["cat", "/etc/europa-of-a-host"][..], "x\n"),
         (&["cat", "/var/tmp/word"], "two words\n"),
@@ -106,7 +106,7 @@ fn a_host_writes_to_itself_alone() {
     assert!(failed.contains("h      degraded"), "the lines that failed do not show: {failed}");
     assert!(node.run(&["logs", "h"]).contains("europa: failed: mount -t tmpfs none /mnt"));
 
-    // Its programs end with it, and `exec` names what there is.
+    // Its programs end with it, and `exec` lists the objects.
     assert_eq!(running("4321"), 1);
     node.run(&["delete", "host", "h"]);
     await_true("its programs go on", || running("4321") == 0);
@@ -131,7 +131,7 @@ fn programs_of_a_host_outlive_the_node() {
     node.run(&["up", &file]);
     assert_eq!(kept(), "kept\n", "the next node");
     assert_eq!(running("4322"), 1);
-    // What has failed is known to the next node as well.
+    // The next node knows the failure too.
     let listed = || node.attempt(&["get", "hosts"]).stdout;
     await_true("a failed line is forgotten", || listed().contains("degraded"));
     // Other lines are another start: the file system is new as well.

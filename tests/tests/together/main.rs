@@ -1,5 +1,5 @@
-//! Tests that wait far more than they work, and neither measure nor look for what is left
-//! behind: they run beside each other. All others have the machine for themselves.
+//! Tests that wait far more than they work, and neither measure nor look for remains: they run
+//! beside each other. All others have the machine for themselves.
 
 mod adopt_hosts;
 mod bridge;
@@ -9,6 +9,7 @@ mod control;
 mod devices;
 mod filters;
 mod filters_inside;
+mod gallery;
 mod grants;
 mod hosts;
 mod import;
@@ -17,3 +18,4 @@ mod line;
 mod mpeg;
 mod own_keys;
 mod programs;
+mod users;

@@ -16,7 +16,7 @@ use nix::sched::{CloneFlags, setns};
 const DATAGRAM: usize = 7 * 188;
 const SECONDS: f64 = 12.0;
 
-/// What makes real streams and reads them.
+/// The program that makes real streams and reads them.
 fn is_there(program: &str) -> bool {
     Command::new(program).arg("-version").output().is_ok_and(|output| output.status.success())
 }
@@ -118,7 +118,7 @@ fn socket(at: &Namespace, address: &str) -> UdpSocket {
     make.join().expect("a thread")
 }
 
-/// Key frames, and others, of which every datagram came, and how many there are.
+/// Key frames, and others with every datagram received, and how many there are.
 fn whole(frames: &[(usize, bool)], end: usize, came: &[bool]) -> [(usize, usize); 2] {
     let ends = frames.iter().skip(1).map(|(begin, _)| *begin).chain([end]);
     let mut found = [(0, 0); 2];

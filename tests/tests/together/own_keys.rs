@@ -1,5 +1,5 @@
-//! Rules for keys that routers write themselves, with real traffic: what they do, what comes back
-//! over a link or to the same router, and that nobody else's rules are met.
+//! Rules for keys that routers write, with real traffic: their actions, results over a link or to
+//! the same router, and that no other slice's rules match.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,8 +21,8 @@ fn hosts(number: u8) -> String {
     host("a", 1) + &host("b", 2)
 }
 
-/// Slice `lab`: two Click routers in a row, of which the first one writes keys. Slice `evil`: one
-/// that writes the same keys.
+/// Slice `lab`: two Click routers in a row; the first one writes keys. Slice `evil`: one that
+/// writes the same keys.
 fn topology() -> String {
     let first = "FromDevice(a, PROMISC true) -> c :: Classifier(12/0800 23/11, -);
     out :: Queue -> ToDevice(s);

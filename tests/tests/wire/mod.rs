@@ -26,7 +26,7 @@ def X6(vni, inner, src='fd00:1::2', dst='fd00:1::1', sport=50000):
 N4 = ARP(op=2, hwsrc=A, psrc='10.0.1.2', hwdst=P, pdst='10.0.1.77')
 ";
 
-/// What marks the frames of row `index`.
+/// The marks of the frames of row `index`.
 pub(crate) fn mark(index: usize) -> String {
     format!("<row {index:03}>")
 }

@@ -13,7 +13,7 @@ pub const MOST_FILTERS: u32 = 262_144;
 
 /// Interfaces that no router of the slice has, and slow paths that a router does not have.
 pub(super) fn interfaces(draft: &Draft, problems: &mut Vec<Problem>) {
-    // What is missing may stand in what could not be read.
+    // A missing object may be in an unreadable document.
     if !draft.complete {
         return;
     }
@@ -25,7 +25,7 @@ pub(super) fn interfaces(draft: &Draft, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What a rule of a slice names that is not there.
+/// The missing objects that a slice's rules name.
 fn unknown(documents: &Documents, slice: &str, rule: &Rule, place: Place) -> Option<Problem> {
     for named in rule.interfaces() {
         if let Err((what, help)) = documents.interface_of(slice, named) {
@@ -57,7 +57,7 @@ impl Documents {
     /// Whether a slice has a queue of this number; 0 is each interface's own.
     ///
     /// # Errors
-    /// That it has not, and what might help.
+    /// The missing object, and a remedy.
     pub fn queue_of(&self, slice: &str, number: u16) -> Result<(), (String, String)> {
         let own = self.routers.iter().filter(|router| &**router.slice == slice);
         let interfaces = own.flat_map(|router| &router.interfaces.0);
@@ -78,7 +78,7 @@ impl Documents {
     /// The router of an interface that a slice's rule names, and the interface's place there.
     ///
     /// # Errors
-    /// What is not there, and what might help.
+    /// The missing object, and a remedy.
     pub fn interface_of(
         &self,
         slice: &str,

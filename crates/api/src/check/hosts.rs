@@ -1,4 +1,4 @@
-//! Hosts: values of interfaces, and what only hosts of Europa's own may have.
+//! Hosts: values of interfaces, and fields for hosts of Europa's own only.
 
 use super::routers::linux_device;
 use crate::host::{Host, HostAttachment, HostBind, HostInterface, HostPlace};
@@ -24,7 +24,7 @@ pub(super) fn values(host: &Host, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What is set in a namespace, and run there, is for those that Europa makes.
+/// Settings and commands in a namespace are for hosts that Europa makes.
 fn own_only(host: &Host, problems: &mut Vec<Problem>) {
     let own = host.place() == HostPlace::Own;
     for (what, place) in [

@@ -1,16 +1,16 @@
-//! Routers that run inside the switch: what they may have, and how much.
+//! Routers inside the switch: permitted fields, and their bounds.
 
 use crate::fast_path::Choice;
 use crate::problem::Problem;
 use crate::router::{Poll, Router, Run};
 use crate::source::Place;
 
-/// Nanoseconds of a turn. Less would not do for one packet; more is what others wait.
+/// Nanoseconds of a turn. Less is not enough for one packet; more delays other routers.
 const BUDGET_NS: std::ops::RangeInclusive<u64> = 1_000..=10_000_000;
 /// Bytes of memory. Less would not do for an empty graph.
 const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 64_000..=1_000_000_000;
 
-/// Where a router runs, and what it asks for there.
+/// A router's place, and its settings for it.
 pub(super) fn inline(router: &Router, problems: &mut Vec<Problem>) {
     if router.run != Run::Inline {
         if let Some(inline) = &router.inline {

@@ -6,7 +6,7 @@ use crate::problem::Problem;
 use crate::router::{Router, Run};
 use crate::slice::Programs;
 
-/// What a kernel router needs, and what it cannot have.
+/// The needs of a kernel router, and the settings that it cannot have.
 pub(super) fn kernel(router: &Router, documents: &Documents, problems: &mut Vec<Problem>) {
     let fast_path = &router.fast_path;
     let xdp = fast_path.xdp.as_ref();
@@ -27,7 +27,7 @@ pub(super) fn kernel(router: &Router, documents: &Documents, problems: &mut Vec<
         problems.push(
             Problem::new(fast_path.place, "a router that runs in the kernel has an XDP program")
                 .label("this is none")
-                .help("say `fast_path: {xdp: {object: program.o}}`, or leave `run` out"),
+                .help("say `fast_path: {xdp: {source: program.c}}`, or leave `run` out"),
         );
         return;
     };
@@ -52,17 +52,6 @@ pub(super) fn kernel(router: &Router, documents: &Documents, problems: &mut Vec<
                 ),
         );
     }
-    if let Some(filters) = documents.filters.iter().find(|of| of.slice == router.slice) {
-        problems.push(
-            Problem::new(
-                xdp.place,
-                "the slice has filters, which frames from the kernel would pass by",
-            )
-            .label("sends them without the switch")
-            .also(filters.name.place, "filters of the slice")
-            .help("leave the filters out, or say `run: isolated`"),
-        );
-    }
     for (_, interface) in &router.interfaces.0 {
         let Some(name) = &interface.port else { continue };
         let port = documents.ports.iter().find(|port| port.name == *name);
@@ -72,21 +61,6 @@ pub(super) fn kernel(router: &Router, documents: &Documents, problems: &mut Vec<
                     .label("this one receives by tc")
                     .also(port.name.place, "the port says `receive: tc`")
                     .help("leave `receive` out of the port"),
-            );
-        }
-        let rate = port.and_then(|port| port.rate.as_ref()).map(|rate| rate.place);
-        let parts =
-            documents.slices.iter().filter_map(|slice| slice.reservation.as_ref()?.port(name));
-        let part = parts.filter(|part| part.sends()).map(|part| part.place).next();
-        if let Some(place) = rate.or(part) {
-            problems.push(
-                Problem::new(
-                    name.place,
-                    "a kernel router's port has neither rate nor reservations",
-                )
-                .label("frames from the kernel would pass by its queues")
-                .also(place, "said here")
-                .help("give the router another port, or say `run: isolated`"),
             );
         }
     }

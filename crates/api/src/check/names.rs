@@ -40,6 +40,12 @@ pub(super) fn duplicates(documents: &Documents, problems: &mut Vec<Problem>) {
     for filters in &documents.filters {
         once("filters document", filters.name.to_string(), &filters.name, filters.name.place);
     }
+    for flow in &documents.flows {
+        once("flow", flow.name.to_string(), &flow.name, flow.name.place);
+    }
+    for user in &documents.users {
+        once("user", user.name.to_string(), &user.name, user.name.place);
+    }
     for router in &documents.routers {
         let name = router.full_name();
         once("router", name.clone(), &name, router.name.place);
@@ -90,6 +96,12 @@ pub(super) fn references(draft: &Draft, problems: &mut Vec<Problem>) {
     }
     for filters in &draft.documents.filters {
         known("slice", &filters.slice);
+    }
+    for flow in &draft.documents.flows {
+        known("slice", &flow.slice);
+    }
+    for user in &draft.documents.users {
+        user.roles.0.iter().for_each(|(slice, _)| known("slice", slice));
     }
     for router in &draft.documents.routers {
         known("slice", &router.slice);

@@ -47,7 +47,7 @@ pub(super) fn assigned(documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Whether an interface may be given addresses that nobody has written.
+/// Whether an interface may get automatic addresses.
 fn is_bare(interface: &HostInterface) -> bool {
     interface.link.is_some() && interface.addresses.is_empty()
 }
@@ -76,7 +76,7 @@ fn gateways(host: &Host, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What a route says by itself.
+/// Mistakes of a route by itself.
 fn values(host: &Host, route: &At<HostRoute>, problems: &mut Vec<Problem>) {
     host_bits(&route.to, problems);
     if let Some(via) = route.via.filter(|via| via.is_ipv4() != route.to.addr().is_ipv4()) {
@@ -102,8 +102,8 @@ fn values(host: &Host, route: &At<HostRoute>, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Next hops that Linux would not take. Of hosts that are there already nobody knows here which
-/// addresses and routes they have besides.
+/// Next hops that Linux would not take. The addresses and routes of existing hosts are unknown
+/// here.
 fn reachable(host: &Host, problems: &mut Vec<Problem>) {
     if host.place() != HostPlace::Own {
         return;
@@ -128,7 +128,7 @@ fn reachable(host: &Host, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What is wrong with a next hop, through any interface or this one.
+/// The mistake of a next hop, through any interface or this one.
 fn next_hop(
     host: &Host,
     via: &At<IpAddr>,
@@ -169,7 +169,7 @@ fn next_hop(
     })
 }
 
-/// What might help with a next hop that no subnet has.
+/// A remedy for a next hop that no subnet has.
 fn remedy(host: &Host, via: IpAddr, through: Option<&str>) -> String {
     let interfaces = host.interfaces.0.iter();
     let through_it = interfaces.filter(|(name, _)| through.is_none_or(|wanted| &***name == wanted));

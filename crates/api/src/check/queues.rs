@@ -53,7 +53,7 @@ fn at_least_one(what: &str, value: u32, place: Place, problems: &mut Vec<Problem
     }
 }
 
-/// A cap leaves room for what is guaranteed.
+/// A cap leaves room for the guarantees.
 fn cap(guarantee: Option<At<Rate>>, cap: Option<At<Rate>>, problems: &mut Vec<Problem>) {
     if let (Some(guarantee), Some(cap)) = (guarantee, cap)
         && cap.value < guarantee.value
@@ -179,7 +179,7 @@ fn numbers(slice: &Slice, documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What a slice's queues are guaranteed on a port is part of what the slice is.
+/// The guarantees of a slice's queues on a port are part of the slice's.
 fn queues_fit(slice: &Slice, documents: &Documents, problems: &mut Vec<Problem>) {
     let reservation = slice.reservation.as_ref();
     let mut left: HashMap<&str, u64> = HashMap::new();
@@ -231,7 +231,7 @@ fn shown(bits_per_second: u64) -> Rate {
     Rate { bits_per_second }
 }
 
-/// What slices are guaranteed fits the port.
+/// The slices' guarantees fit the port.
 fn slices_fit(documents: &Documents, problems: &mut Vec<Problem>) {
     for port in &documents.ports {
         let Some(rate) = port.rate else {
@@ -272,7 +272,7 @@ fn slices_fit(documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What slices are given of what comes in fits the port too, which is as fast either way.
+/// The slices' received rates must fit the port too, which is as fast either way.
 fn rates_in_fit(documents: &Documents, problems: &mut Vec<Problem>) {
     for port in &documents.ports {
         let Some(rate) = port.rate else { continue };
@@ -301,7 +301,7 @@ fn rates_in_fit(documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What slices are guaranteed on a port.
+/// The slices' guarantees on a port.
 fn guarantees<'d>(
     documents: &'d Documents,
     port: &str,

@@ -1,4 +1,4 @@
-//! Room for queues: what waits for a port must fit into the switch's tree for it.
+//! Room for queues: all queues of a port must fit into the switch's tree for it.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,7 +10,7 @@ use crate::problem::Problem;
 use crate::router::Router;
 use crate::source::Place;
 
-/// What is counted for a port so far.
+/// The present count of a port.
 #[derive(Default)]
 struct Count<'d> {
     slices: HashSet<&'d str>,

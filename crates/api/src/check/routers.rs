@@ -99,7 +99,7 @@ pub(super) fn values(router: &Router, documents: &Documents, problems: &mut Vec<
     }
 }
 
-/// Who is granted something can use it.
+/// A router that has a grant can use it.
 fn grants(router: &Router, problems: &mut Vec<Problem>) {
     let Some(first) = router.grants.first() else { return };
     let fast_path = &router.fast_path;
@@ -117,7 +117,7 @@ fn grants(router: &Router, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What a fast path needs of its router.
+/// The needs of a fast path from its router.
 pub(super) fn fast_path(router: &Router, problems: &mut Vec<Problem>) {
     grants(router, problems);
     let fast_path = &router.fast_path;
@@ -139,7 +139,7 @@ pub(super) fn fast_path(router: &Router, problems: &mut Vec<Problem>) {
             }
         }
         Some(Choice::Bridge) => {
-            // It sends on what others sent: with an address of its own it would lose all.
+            // It forwards packets of other stations: with an address of its own it would lose all.
             let own = interfaces.iter().filter(|(_, interface)| {
                 let any = matches!(interface.selector(), Selector::All | Selector::Vxlan(_));
                 interface.port.is_some() && !any
@@ -164,7 +164,7 @@ pub(super) fn fast_path(router: &Router, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Who routes IP has an address.
+/// A router of IP has an address.
 pub(super) fn addressed(router: &Router, problems: &mut Vec<Problem>) {
     let fast_path = &router.fast_path;
     // Interfaces on links may be given addresses later.
@@ -180,7 +180,7 @@ pub(super) fn addressed(router: &Router, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What would be accepted and not be done: links and the inside of tunnels are not checked
+/// Settings that would be accepted without effect: links and the inside of tunnels are not checked
 /// when packets leave, and a tunnel's outer headers carry no VLAN tag.
 fn unchecked(interface: &Interface, problems: &mut Vec<Problem>) {
     let tunnel = matches!(interface.selector(), Selector::Vxlan(_));
@@ -316,7 +316,7 @@ fn selector(interface: &Interface, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What a slow path needs, and what needs one.
+/// The needs of a slow path, and the settings that need one.
 pub(super) fn slow_path(router: &Router, problems: &mut Vec<Problem>) {
     if let (Some(kernel), None) = (router.fast_path.kernel_routes, &router.slow_path) {
         problems.push(

@@ -1,4 +1,4 @@
-//! Links: what their documents say, and their ends.
+//! Links: their documents, and their ends.
 
 use super::attachments::Ends;
 use crate::decode::nearest;
@@ -10,14 +10,14 @@ use crate::problem::Problem;
 use crate::router::Router;
 use crate::source::At;
 
-/// What a link says must fit together and to its ends.
+/// A link's fields must fit together and to its ends.
 pub(super) fn link(link: &Link, draft: &Draft, ends: &Ends<'_>, problems: &mut Vec<Problem>) {
     let directions = [link.a_to_b.as_ref(), link.b_to_a.as_ref()];
     line(&link.both, &Line::default(), problems);
     for own in directions.into_iter().flatten() {
         line(own, &link.both, problems);
     }
-    // A link without ends is told elsewhere.
+    // A link without ends is reported elsewhere.
     let Some(ends) = ends.get(&**link.name).filter(|_| draft.complete) else { return };
     let says = [Some(&link.both), link.a_to_b.as_deref(), link.b_to_a.as_deref()];
     let hosts_only = ends.iter().all(|end| matches!(end.owner, Owner::Host(_)));
@@ -33,7 +33,7 @@ pub(super) fn link(link: &Link, draft: &Draft, ends: &Ends<'_>, problems: &mut V
     }
 }
 
-/// What is wrong with the end that `a` names.
+/// The mistake of the end that `a` names.
 fn end_a(link: &Link, a: &At<String>, ends: &[End<'_>], documents: &Documents) -> Option<Problem> {
     let names: Vec<String> = ends.iter().map(|end| end.owner.name()).collect();
     if !names.contains(&a.value) {

@@ -1,4 +1,4 @@
-//! What becomes of a packet that a rule matches.
+//! The action on a packet that a rule matches.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -17,32 +17,32 @@ const COUNT: &str = "a rule that only counts says `action: count`";
 
 table! {
     /// An action's fields.
-    // `remote` makes functions of what serde derives: an action may also be one word, so its
+    // `remote` makes functions of serde's derived code: an action may also be one word, so its
     // `Serialize` and `Deserialize` are written below.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(remote = "Self", deny_unknown_fields)]
     #[schemars(rename = "ActionFields")]
     pub struct Action {
-        /// It goes nowhere.
+        /// Drop it.
         pub drop: bool,
-        /// It goes to the router's own Linux.
+        /// Give it to the router's own Linux.
         pub slow_path: bool,
-        /// Number of the slice's queue that it waits in.
+        /// Number of the slice's queue for it.
         pub queue: Option<u16>,
-        /// It leaves by this interface of the same router.
+        /// Send it by this interface of the same router.
         pub interface: Option<InterfaceOf>,
-        /// The Ethernet address that it goes to there. Default: the one that it goes to.
+        /// Its new destination Ethernet address. Default: unchanged.
         pub destination_mac: Option<Mac>,
-        /// The code point that it gets.
+        /// Its new code point.
         pub dscp: Option<Dscp>,
-        /// `ce`: congestion experienced, if its ends understand that.
+        /// `ce`: congestion experienced, if its ends support ECN.
         pub ecn: Option<Ecn>,
-        /// A copy leaves by this interface of the same router.
+        /// Send a copy by this interface of the same router.
         pub mirror: Option<InterfaceOf>,
-        /// It goes back to the router that has sent it, with the `result`; for rules with a `key`.
+        /// Return it to its sender, with the `result`; for rules with a `key`.
         pub back: bool,
-        /// Up to 16 bytes, as hexadecimal digits, that the next router gets with it: over a link, or
-        /// the same one if it goes `back`; for rules with a `key`.
+        /// Up to 16 bytes, as hexadecimal digits, for the next router that gets it: over a link, or
+        /// the sender with `back`; for rules with a `key`.
         pub result: Option<RuleResult>,
     }
 }
@@ -59,15 +59,15 @@ pub enum Ecn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Word {
-    /// Nothing but being counted.
+    /// Only count it.
     Count,
-    /// It goes nowhere.
+    /// Drop it.
     Drop,
-    /// It goes to the router's own Linux.
+    /// Give it to the router's own Linux.
     SlowPath,
 }
 
-/// What becomes of a packet: `count`, `drop`, `slow_path`, or fields.
+/// The action on a packet: `count`, `drop`, `slow_path`, or fields.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(rename = "Action")]

@@ -6,7 +6,7 @@ use super::action::Action;
 use super::rule::Rule;
 use super::words::Protocol;
 
-/// What contradicts itself in a rule.
+/// Contradictions in a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contradiction {
     pub(super) field: &'static str,
@@ -31,10 +31,10 @@ fn wrong(
 }
 
 impl Rule {
-    /// Whether what it says can be so at all.
+    /// Whether a packet can match it at all.
     ///
     /// # Errors
-    /// What cannot.
+    /// The impossible part.
     pub fn check(&self) -> Result<(), Contradiction> {
         self.check_addresses()?;
         self.check_protocol()?;

@@ -1,4 +1,4 @@
-//! Keys of routers' own making, and what rules answer to them: bytes as hexadecimal digits.
+//! Keys of routers' own making, and the rules' results: bytes as hexadecimal digits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,13 +15,13 @@ pub const MOST_KEY_BYTES: usize = 40;
 /// Bytes that a result may have.
 pub const MOST_RESULT_BYTES: usize = 16;
 
-/// What a router's own key is to be: hexadecimal digits from its first byte on, `?` for any, and
-/// after `%` a mask if that says too little. What follows in the key may be anything.
+/// The value of a router's own key: hexadecimal digits from its first byte on, `?` for any, and
+/// after `%` a mask for single bits. The rest of the key may be anything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(inline, with = "String")]
 pub struct OwnKey {
-    /// What the bits are that matter; others are zero.
+    /// The values of the bits that matter; others are zero.
     pub value: Box<[u8]>,
     /// Which bits matter; as long.
     pub mask: Box<[u8]>,

@@ -1,4 +1,4 @@
-//! A rule: what it says of a packet, and what becomes of it.
+//! A rule: its conditions on a packet, and its action.
 
 use ipnet::IpNet;
 use schemars::JsonSchema;
@@ -10,24 +10,24 @@ use super::table::table;
 use super::words::{Dscp, InterfaceOf, Ports, Protocol, TcpFlags};
 
 table! {
-    /// A rule: what it says of a packet must all be so. Of rules with the same priority that match
-    /// the same packet, any may count.
+    /// A rule: a packet matches if all its fields do. Of matching rules with the same priority, any
+    /// may apply.
     #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     pub struct Rule {
-        /// Higher goes first. Default: 0.
+        /// Higher applies first. Default: 0.
         pub priority: u32,
-        /// Addresses that it comes from.
+        /// Source addresses.
         #[schemars(with = "Option<String>")]
         pub source: Option<IpNet>,
-        /// Addresses that it goes to.
+        /// Destination addresses.
         #[schemars(with = "Option<String>")]
         pub destination: Option<IpNet>,
         /// Protocol in IP: `tcp`, `udp`, `icmp`, or a number.
         pub protocol: Option<Protocol>,
-        /// Ports that it comes from: `53` or `1024-65535`.
+        /// Source ports: `53` or `1024-65535`.
         pub source_port: Option<Ports>,
-        /// Ports that it goes to: `443` or `6000-6063`.
+        /// Destination ports: `443` or `6000-6063`.
         pub destination_port: Option<Ports>,
         /// Flags of TCP that are set and that are not: `+syn-ack`.
         pub tcp_flags: Option<TcpFlags>,
@@ -35,13 +35,14 @@ table! {
         pub dscp: Option<Dscp>,
         /// Whether it is a fragment other than the first, which has no ports.
         pub later_fragment: Option<bool>,
-        /// The interface that it leaves by: `ROUTER.INTERFACE`.
+        /// The interface that sends it: `ROUTER.INTERFACE`.
         pub interface: Option<InterfaceOf>,
-        /// Not a packet's fields, but a key that a router's fast path has written for it: hexadecimal
-        /// digits from its first byte on, `?` for any, in quotes; a mask may follow after `%`.
+        /// Instead of a packet's fields, a key that a router's fast path has written for it:
+        /// hexadecimal digits from its first byte on, `?` for any, in quotes; a mask may follow
+        /// after `%`.
         pub key: Option<OwnKey>,
         required {
-            /// What becomes of it.
+            /// Its action.
             #[schemars(with = "Written")]
             pub action: Action
         }

@@ -3,7 +3,7 @@
 
 use crate::decode::{Decode, Fields};
 
-/// What a field has where it is not written: `false`, 0 or nothing.
+/// The default of a field: `false`, 0 or nothing.
 pub(super) trait Field: Default + PartialEq {
     /// Takes it out of a mapping.
     fn take(fields: &mut Fields<'_, '_>, name: &'static str) -> Self;

@@ -30,12 +30,12 @@ pub struct Ports(pub RangeInclusive<u16>);
 #[schemars(inline, with = "Written")]
 pub struct Dscp(pub u8);
 
-/// TCP's flags that are to be set, and those that are not: `+syn-ack`.
+/// TCP's flags that must be set, and those that must not: `+syn-ack`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(try_from = "Written")]
 #[schemars(inline, with = "String")]
 pub struct TcpFlags {
-    /// Those that are to be set.
+    /// The flags that must be set.
     pub set: u8,
     /// Those that are not.
     pub clear: u8,
@@ -52,7 +52,7 @@ pub struct InterfaceOf {
     pub interface: InterfaceName,
 }
 
-/// What may be written as a number or as a text.
+/// Values written as a number or as a text.
 #[derive(Deserialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(inline)]
@@ -272,7 +272,7 @@ written! {
 mod tests {
     use super::*;
 
-    /// What is read, written again.
+    /// A value that is read, written again.
     fn again<T: FromStr<Err = String> + fmt::Display>(text: &str) -> Result<String, String> {
         text.parse::<T>().map(|value| value.to_string())
     }

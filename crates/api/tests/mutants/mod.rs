@@ -6,9 +6,9 @@ use std::path::Path;
 /// A text that differs from an example in one place.
 #[derive(Clone, Debug)]
 pub(crate) struct Mutant {
-    /// The example, and what was done to it.
+    /// The example, and its change.
     pub(crate) what: String,
-    /// What it became.
+    /// Its new form.
     pub(crate) text: String,
     /// Whether it cannot be right. Of the others, some are by chance.
     pub(crate) wrong: bool,
@@ -54,7 +54,7 @@ pub(crate) fn examples(folder: &Path) -> Vec<(String, String)> {
     paths.iter().map(read).collect()
 }
 
-/// What a value becomes, by its field. Nothing of it is ever right.
+/// The new forms of a value, by its field. Nothing of it is ever right.
 const VALUES: &[(&str, &[&str])] = &[
     ("kind", &["prot", "[]", "7", "Router", "~", "\"\""]),
     (
@@ -140,7 +140,7 @@ fn fields(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
             _ => false,
         });
         let end = rest.map_or(text.len(), |(end, _)| start + end);
-        // What goes on in the next lines is no value of one line.
+        // A value that continues in the next lines is no value of one line.
         if !text[start..end].starts_with('|') {
             found.push((start..end, name.to_owned()));
         }
@@ -148,7 +148,7 @@ fn fields(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
     found
 }
 
-/// One mutant of each kind that fits; `round` counts through what can be done.
+/// One mutant of each kind that fits; `round` counts through the possible ones.
 fn mutate(name: &str, text: &str, random: &mut Random, mutants: &mut Vec<Mutant>) {
     let mut add = |what: String, text: String, wrong: bool| {
         mutants.push(Mutant { what: format!("{name}: {what}"), text, wrong });

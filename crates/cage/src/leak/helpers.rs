@@ -1,9 +1,9 @@
-//! What helpers take and give.
+//! The arguments and results of helpers.
 
 use crate::leak::value::{Region, Value};
 use crate::object::Object;
 
-/// What an argument of a helper is.
+/// The kind of a helper's argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Takes {
     Number,
@@ -20,13 +20,13 @@ pub(super) enum Takes {
     /// Memory of so many bytes as the argument before says.
     ReadsBefore,
     Function,
-    /// What a callback is given: anything.
+    /// The argument of a callback: anything.
     Anything,
     /// A record, or a lock in a map's value.
     Record,
 }
 
-/// What a helper gives.
+/// The result of a helper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Gives {
     Number,

@@ -14,15 +14,15 @@
 //! | pointers where a helper wants a number, or in memory that it reads | |
 //! | a pointer as verdict | |
 //!
-//! It does not cover what a program can measure: how long an access takes, for example.
+//! It does not cover measurements by a program: how long an access takes, for example.
 //!
 //! | file      | concern                                  |
 //! |-----------|------------------------------------------|
-//! | `value`   | what is known of a register              |
+//! | `value`   | the known facts about a register         |
 //! | `state`   | registers and stacks at one place        |
 //! | `walk`    | all paths, function by function          |
 //! | `step`    | one instruction                          |
-//! | `helpers` | what helpers take and give               |
+//! | `helpers` | arguments and results of helpers         |
 
 mod helpers;
 mod state;
@@ -36,14 +36,14 @@ use crate::link::Linked;
 use crate::object::Object;
 use crate::problem::Problem;
 
-/// What was found.
+/// The findings.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
     /// Instructions that would tell an address.
     pub problems: Vec<Problem>,
-    /// Functions, by the place of their first instruction, that may read bytes of their stack
-    /// before they write them: the stack is to be cleared when they begin, from this distance to its
-    /// end on, which is negative.
+    /// Functions, by the place of their first instruction, that may read bytes of their stack before
+    /// they write them. The cage clears their stack from this distance to its end on, which is
+    /// negative.
     pub to_clear: BTreeMap<usize, i32>,
     /// Instructions that read which device a frame came in by (`ctx->ingress_ifindex`).
     pub device_reads: BTreeSet<usize>,

@@ -6,7 +6,7 @@ use crate::leak::value::{Region, Value};
 pub(super) const STACK: usize = 512;
 const SLOTS: usize = STACK / 8;
 
-/// What a byte of stack is.
+/// The kind of a byte of stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Byte {
     /// Never written on some path.
@@ -31,7 +31,7 @@ impl Byte {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Stack {
     bytes: Box<[Byte; STACK]>,
-    /// What eight aligned bytes hold together.
+    /// The value of eight aligned bytes.
     slots: Box<[Value; SLOTS]>,
 }
 
@@ -47,7 +47,7 @@ impl Stack {
         start..end.clamp(start, STACK)
     }
 
-    /// What a read of `count` bytes finds, at any distance from `low` to `high`.
+    /// The result of a read of `count` bytes, at any distance from `low` to `high`.
     pub(super) fn read(&self, low: i32, high: i32, count: usize) -> Byte {
         let range = Stack::range(low, high, count);
         let bytes = self.bytes.get(range).unwrap_or_default();
@@ -151,7 +151,7 @@ impl State {
         called
     }
 
-    /// Adds what another path brings; whether something is new.
+    /// Adds the state of another path; returns whether something is new.
     pub(super) fn join(&mut self, other: &State, widen: bool) -> bool {
         let mut changed = false;
         for (mine, other) in self.registers.iter_mut().zip(&other.registers) {

@@ -1,4 +1,4 @@
-//! One instruction: what it does to a state, or why it is refused.
+//! One instruction: its effect on a state, or why it is refused.
 
 use crate::instruction::{Instruction, LOAD_WIDE, wide};
 use crate::leak::helpers::{self, Gives, Takes};
@@ -22,7 +22,7 @@ pub(super) const UNKNOWN: Refusal = "an access that cannot be followed";
 const PLACES: &[Region] = &[Region::Frame, Region::FrameEnd];
 const SHORT_PLACES: &[Region] = &[Region::Frame, Region::FrameEnd, Region::FrameLow];
 
-/// Functions whose stacks are to be cleared, by depth, and from where on.
+/// Functions whose stacks the cage clears, by depth, and from where on.
 pub(super) type Unset = Vec<(u8, i32)>;
 
 fn get(state: &State, register: u8) -> Value {
@@ -80,7 +80,7 @@ fn moved(pointer: Value, by: Range, back: bool) -> Result<Value, Refusal> {
     let Value::Pointer(region, origin) = pointer else { return Err(ARITHMETIC) };
     Ok(match region {
         Region::Stack { depth, low, high } => {
-            // A number is a distance with a sign; what is far away is anything.
+            // A number is a distance with a sign; a far one is anything.
             let near =
                 |number: u64| i32::try_from(number.cast_signed()).ok().filter(|n| n.abs() <= 1024);
             let both = near(by.low).zip(near(by.high)).filter(|(from, to)| from <= to);
@@ -97,7 +97,7 @@ fn moved(pointer: Value, by: Range, back: bool) -> Result<Value, Refusal> {
     })
 }
 
-/// What arithmetic of numbers gives, as far as it is followed.
+/// The result of arithmetic on numbers, as far as it is followed.
 fn numbers(operation: u8, a: Range, b: Range, is_wide: bool) -> Range {
     let (a, b) = if is_wide { (a, b) } else { (a.short(), b.short()) };
     match operation {
@@ -205,7 +205,7 @@ pub(super) fn load(
     Ok(())
 }
 
-/// A write to memory; `atomic` with what it fetches.
+/// A write to memory; `atomic` with the fetched value.
 pub(super) fn store(
     state: &mut State,
     instruction: Instruction,
@@ -295,7 +295,7 @@ pub(super) fn compare(state: &State, instruction: Instruction) -> Result<(State,
     Ok((holds, not))
 }
 
-/// What a number is where a comparison holds, and where not.
+/// The ranges of a number where a comparison holds, and where not.
 fn split(operation: u8, number: Range, limit: u64) -> (Range, Range) {
     let below = Range { low: number.low, high: number.high.min(limit.saturating_sub(1)) };
     let up_to = Range { low: number.low, high: number.high.min(limit) };
@@ -316,7 +316,7 @@ fn split(operation: u8, number: Range, limit: u64) -> (Range, Range) {
     (sane(yes), sane(no))
 }
 
-/// A helper's call, callbacks apart. `origin` is new for what it gives.
+/// A helper's call, callbacks apart. `origin` is new for its result.
 pub(super) fn help(
     object: &Object,
     state: &mut State,

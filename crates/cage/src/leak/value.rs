@@ -1,4 +1,4 @@
-//! What is known of a register.
+//! The known facts about a register.
 
 /// A range of numbers of 64 bits without sign, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Range {
     }
 }
 
-/// What a pointer points at.
+/// The target of a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Region {
     Context,
@@ -63,7 +63,7 @@ pub(super) enum Region {
     Function(u32),
 }
 
-/// What is known of a register or of eight bytes of stack.
+/// The known facts about a register or eight bytes of stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     /// It was not set on some path.
@@ -88,7 +88,7 @@ impl Value {
             (a, b) if a == b => a,
             (Value::Number(a), Value::Number(b)) => Value::Number(a.join(b)),
             (Value::Unset, other) | (other, Value::Unset) => {
-                // The verifier refuses its use; what it may be must not be forgotten.
+                // The verifier refuses its use; its possible values must not be forgotten.
                 if other.is_pointer() { Value::Mixed } else { Value::Unset }
             }
             (Value::Number(number), pointer @ Value::Pointer(..))
@@ -115,7 +115,7 @@ impl Value {
         }
     }
 
-    /// The same, but whatever still grows becomes as large as it can be, so that loops end.
+    /// The same, but a value that still grows becomes as large as it can be, so that loops end.
     pub(super) fn widen(self, newer: Value) -> Value {
         match (self, self.join(newer)) {
             (Value::Number(old), Value::Number(new)) if old != new => {

@@ -1,4 +1,4 @@
-//! All paths, function by function: each call is followed with what it is given there.
+//! All paths, function by function: each call is followed with its arguments.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -13,11 +13,11 @@ use crate::problem::Problem;
 
 /// Most instructions that are looked at, counting each again for each path.
 const MAX_STEPS: usize = 4_000_000;
-/// Most calls that are told apart.
+/// Most calls that are distinguished.
 const MAX_CALLS: usize = 20_000;
 /// Deepest nesting of calls.
 const MAX_DEPTH: usize = 8;
-/// After so many joins at one place, what still grows is taken to be anything.
+/// After so many joins at one place, a value that still grows is taken to be anything.
 const PATIENCE: u32 = 4;
 /// Number of `bpf_loop`.
 const LOOP: u32 = 181;
@@ -28,7 +28,7 @@ struct Frame {
     start: usize,
     /// The calling frame, where it goes on, and whether a helper called.
     caller: Option<(usize, usize, bool)>,
-    /// What the caller knows at the call, if it waits for it.
+    /// The caller's state at the call, if it waits for it.
     kept: Option<State>,
     depth: usize,
 }
@@ -198,7 +198,7 @@ impl<'a> Walk<'a> {
         result
     }
 
-    /// The stack at this depth, seen from a frame, is to be cleared, from `lowest` on.
+    /// The stack at this depth, seen from a frame, needs clearing from `lowest` on.
     fn clear(&mut self, frame: usize, depth: usize, lowest: i32) {
         let mut at = Some(frame);
         while let Some(frame) = at.and_then(|at| self.frames.get(at)) {
@@ -267,7 +267,7 @@ impl<'a> Walk<'a> {
         }
         back.registers[0] = if callback { Value::NUMBER } else { result };
         if callback {
-            // The next turn begins with what this one left.
+            // The next turn begins with the rest of this one.
             let again = self.states.get(&(frame, start)).map(|(entry, _)| {
                 let [_, a, b, c, d, e, ..] = entry.registers;
                 back.call([a, b, c, d, e])

@@ -22,14 +22,14 @@ pub(super) struct Run<'a, 'b> {
     pub(super) target: Target,
 }
 
-/// What a called function must not change, and where it returns to.
+/// The registers that a called function must not change, and its return address.
 #[derive(Clone, Copy, Default)]
 struct Caller {
     kept: [u64; 5],
     back: usize,
 }
 
-/// What a helper does to the course of the program.
+/// The effect of a helper on the program's course.
 pub(super) enum Next {
     /// It goes on with this result.
     Result(u64),
@@ -308,7 +308,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// One atomic operation; what it fetched, and whether into register 0.
+    /// One atomic operation; the fetched value, and whether into register 0.
     fn atomic(
         &mut self,
         address: u64,
@@ -376,7 +376,7 @@ fn divide_short(a: u64, b: u64) -> u32 {
     if b == 0 { 0 } else { a.wrapping_div(b).cast_unsigned() }
 }
 
-/// What is left of a division by zero is the dividend.
+/// The rest of a division by zero is the dividend.
 fn remainder(a: u64, b: u64) -> u64 {
     let (a, b) = (a.cast_signed(), b.cast_signed());
     if b == 0 { a } else { a.wrapping_rem(b) }.cast_unsigned()

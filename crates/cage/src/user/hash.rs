@@ -58,7 +58,7 @@ impl Table {
             keys: vec![0; entries * key_bytes],
             fresh: 0,
             free: 0,
-            // Senders of packets choose keys: they must not know what falls together.
+            // Senders of packets choose keys: they must not know which keys collide.
             seed: RandomState::new().hash_one(0_u8) | 1,
             recent: evicts.then(|| vec![false; entries]),
             hand: 0,

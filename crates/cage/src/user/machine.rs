@@ -1,4 +1,4 @@
-//! A program ready to run, and what it answers for a frame.
+//! A program ready to run, and its verdict on a frame.
 
 use crate::definition::MapKind;
 use crate::link::Linked;
@@ -10,7 +10,7 @@ use crate::user::memory::{CONTEXT_ADDRESS, Frame, MAX_DEPTH, Memory, STACK_BYTES
 use crate::user::print::Trace;
 use crate::user::step::{self, Step};
 
-/// What a program may use.
+/// The limits of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of all maps together.
@@ -25,16 +25,16 @@ impl Default for Limits {
     }
 }
 
-/// What is needed beside the linked code.
+/// The surroundings of the linked code.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
     /// Contents of program arrays: name of the map, index, number in [`Linked::entries`].
     pub tail_calls: Vec<(String, u32, usize)>,
-    /// What the program may use.
+    /// The program's limits.
     pub limits: Limits,
 }
 
-/// What a program can ask of its surroundings.
+/// The surroundings of a program.
 pub trait Host {
     /// Nanoseconds on a clock that never goes back.
     fn now_ns(&self) -> u64;
@@ -49,13 +49,13 @@ pub trait Host {
 /// Surroundings without routes.
 #[derive(Debug, Default)]
 pub struct Closed {
-    /// What the clock says.
+    /// The time.
     pub now_ns: u64,
     /// State of the generator of numbers.
     pub seed: u32,
 }
 
-/// No route: the frame is for somebody else.
+/// No route: the frame is for another host.
 const NOT_FORWARDED: i64 = 4;
 
 impl Host for Closed {
@@ -103,7 +103,7 @@ pub enum Target {
     Socket(u32),
 }
 
-/// What a program answers for a frame.
+/// A program's verdict on a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// `XDP_ABORTED`, or a number that means nothing.
@@ -121,7 +121,7 @@ pub enum Verdict {
 /// Why a program was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
-    /// It read or wrote what is not its own.
+    /// It read or wrote foreign memory.
     #[error("{} of {bytes} bytes out of bounds, at {address:#x}", if *write { "a write" } else { "a read" })]
     Memory {
         /// The address.
@@ -137,10 +137,10 @@ pub enum Cause {
     /// Its functions call each other too deeply.
     #[error("functions call each other more than {MAX_DEPTH} deep")]
     Depth,
-    /// It called a helper that there is not.
+    /// It called an unknown helper.
     #[error("helper {0} is not available")]
     Helper(u64),
-    /// A helper's argument is not what it must be.
+    /// A helper's argument is wrong.
     #[error("argument {0} of a helper is of the wrong kind")]
     Argument(u8),
     /// It is not an instruction.
@@ -174,10 +174,10 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Prepares linked code; the first of its entries is what runs.
+    /// Prepares linked code; the first of its entries runs.
     ///
     /// # Errors
-    /// What cannot run, all mistakes at once.
+    /// All mistakes that prevent a run, at once.
     pub fn new(object: &Object, linked: &Linked, setup: &Setup) -> Result<Machine, Problems> {
         let mut problems = crate::check::check_user(object, linked);
         let steps = step::decode(object, linked).unwrap_or_else(|more| {
@@ -278,7 +278,7 @@ impl Machine {
         }
     }
 
-    /// Takes what the program has printed.
+    /// Takes the program's output.
     pub fn take_trace(&mut self) -> String {
         self.trace.take()
     }

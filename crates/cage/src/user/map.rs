@@ -43,17 +43,17 @@ pub struct Map {
 enum Index {
     /// The key is the number; all are there.
     Array,
-    /// The key is the number; what is set is there: a device, a socket, the start of a program.
+    /// The key is the number; the value is there: a device, a socket, the start of a program.
     Sparse(Vec<bool>),
     Table(Table),
     Ring(Ring),
 }
 
 impl Map {
-    /// Makes a map. `budget` is what all maps together may still have, in bytes.
+    /// Makes a map. `budget` is the memory left for all maps together, in bytes.
     ///
     /// # Errors
-    /// What is wrong with the definition.
+    /// The mistake of the definition.
     pub(super) fn new(definition: &MapDefinition, budget: &mut u64) -> Result<Map, Problem> {
         let name = &definition.name;
         let wrong =
@@ -280,7 +280,7 @@ impl Map {
 
     /// Sets the value of a key; 0, or a negative error number of the kernel.
     pub fn update(&mut self, key: &[u8], value: &[u8], flags: u64) -> i64 {
-        // Bit 2 asks for a lock around the copy; nobody else runs here.
+        // Bit 2 asks for a lock around the copy; only this thread runs here.
         let flags = flags & !4;
         if flags > EXIST || key.len() != self.key_bytes || value.len() != self.value_bytes {
             return EINVAL;

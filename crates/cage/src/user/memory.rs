@@ -65,8 +65,8 @@ pub(super) fn stack_end(depth: usize) -> u64 {
 /// A frame in its buffer: metadata from `meta`, the frame itself from `start` to `end`.
 #[derive(Debug)]
 pub struct Frame<'a> {
-    /// Headroom, frame and tailroom. Bytes outside of the frame may have any value: what a
-    /// program uncovers is zeroed first.
+    /// Headroom, frame and tailroom. Bytes outside of the frame may have any value: a program's
+    /// uncovered bytes are zeroed first.
     pub buffer: &'a mut [u8],
     /// Start of the metadata; `start` if there is none.
     pub meta: usize,

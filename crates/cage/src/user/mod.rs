@@ -8,7 +8,7 @@
 //! |------------|----------------------------------------------------------|
 //! | `step`     | instructions, checked and decoded before anything runs   |
 //! | `memory`   | regions and their bounds                                 |
-//! | `machine`  | a program ready to run, and what it answers for a frame  |
+//! | `machine`  | a program ready to run, and its verdict on a frame       |
 //! | `execute`  | the loop over instructions                               |
 //! | `helpers`  | helper calls                                             |
 //! | `checksum` | Internet checksums as the kernel computes them           |

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// Bytes of text that are kept for the reader.
 const KEPT: usize = 1 << 16;
 
-/// What programs have printed.
+/// The output of programs.
 #[derive(Debug)]
 pub(super) struct Trace {
     text: String,
@@ -79,7 +79,7 @@ impl Trace {
         self.text.push(if printable { char::from(byte) } else { '?' });
     }
 
-    /// Takes what was printed.
+    /// Takes the output.
     pub(super) fn take(&mut self) -> String {
         let mut text = self.text.clone();
         self.text.clear();

@@ -1,4 +1,4 @@
-//! Ring buffers, and what programs write as perf events.
+//! Ring buffers, and programs' perf events.
 //!
 //! A record is a header of 8 bytes (length, state) and its bytes, at a multiple of 8. The buffer
 //! has twice its length so that no record has to be cut at the end.

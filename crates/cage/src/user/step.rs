@@ -19,7 +19,7 @@ pub(super) struct Step {
     pub(super) immediate: u64,
 }
 
-/// Codes beyond the instruction set's own, for what these tell by offset or immediate.
+/// Codes beyond the instruction set's own, for those that differ by offset or immediate.
 pub(super) mod code {
     pub(in crate::user) const HELPER: u16 = 0x100;
     pub(in crate::user) const CALL: u16 = 0x101;
@@ -75,7 +75,7 @@ pub(super) fn decode(object: &Object, linked: &Linked) -> Result<Vec<Step>, Prob
             Ok(step) => steps.push(step),
             Err(what) => {
                 steps.push(Step { code: u16::MAX, dst: 0, src: 0, offset: 0, immediate: 0 });
-                // A file of nothing else is told of the first ones.
+                // An error lists the first ones.
                 if problems.len() < 32 {
                     problems.push(linked.problem(object, at, what, "compile it with clang"));
                 }
@@ -118,7 +118,7 @@ fn one(linked: &Linked, at: usize, instruction: Instruction) -> Result<Step, Str
         CALL if src == call::HELPER => Ok(Step { code: code::HELPER, ..step }),
         CALL if src == call::FUNCTION => {
             let target = target(linked, at, i64::from(immediate), true)?;
-            // How long the function is: what it costs until its first jump back or call.
+            // How long the function is: its cost until its first jump back or call.
             let length = linked.function_of(target as usize).map_or(0, |of| of.end - of.start);
             Ok(Step { code: code::CALL, offset: target, immediate: length as u64, ..step })
         }
@@ -152,7 +152,7 @@ fn one(linked: &Linked, at: usize, instruction: Instruction) -> Result<Step, Str
     }
 }
 
-/// Moves and arithmetic. `None` for what does not exist.
+/// Moves and arithmetic. `None` for unknown codes.
 fn arithmetic(step: Step, instruction: Instruction) -> Option<Step> {
     let Instruction { code: byte, offset, immediate, .. } = instruction;
     let wide = byte & 7 == 7;

@@ -1,4 +1,4 @@
-//! What the tests share: compiling programs, making frames.
+//! Shared code of the tests: compiling programs, making frames.
 
 #![allow(dead_code, reason = "each test uses a part")]
 

@@ -1,4 +1,4 @@
-//! `elementclass` and what stands between braces.
+//! `elementclass` and the text between braces.
 
 use super::{Block, Parser};
 use crate::ast::{Body, Class, Compound, Formal, Statement};

@@ -12,7 +12,7 @@ use crate::source::{Landmark, Source, Span};
 
 /// Nesting of compounds and groups, as deep as Click allows it.
 const MAX_DEPTH: usize = 50;
-/// What encloses the statements being read.
+/// The scope of the statements being read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Block {
     File,
@@ -364,7 +364,7 @@ impl Parser {
         Some(result)
     }
 
-    /// Gives the file up: what follows too deep a nesting cannot be told apart.
+    /// Gives the file up: the text after too deep a nesting cannot be parsed.
     fn skip_rest(&mut self) {
         while self.next().kind != Kind::End {}
     }

@@ -5,7 +5,7 @@ use super::canvas::{Anchor, GRID, INK, MARGIN, Svg, WIDTH, colour};
 
 /// A bar.
 pub struct Bar {
-    /// What it stands for; empty for the further bars of a group.
+    /// Its label; empty for the further bars of a group.
     pub label: String,
     /// In small print below.
     pub detail: String,
@@ -23,7 +23,7 @@ pub struct Bar {
 pub struct Bars {
     /// Heading.
     pub title: String,
-    /// What the axis counts.
+    /// The axis label.
     pub unit: String,
     /// Names of the series; none if there is only one.
     pub series: Vec<String>,

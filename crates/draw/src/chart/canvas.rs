@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use crate::svg::escape;
 
-/// Colours that also people with colour blindness tell apart (Okabe and Ito), the
-/// most important first.
+/// Colours that differ also for readers with colour blindness (Okabe and Ito), the most important
+/// first.
 pub(super) const COLOURS: [&str; 6] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
 /// Text.

@@ -5,7 +5,7 @@ use super::canvas::{Anchor, GRID, INK, MARGIN, Svg, WIDTH};
 
 /// A row.
 pub struct Dot {
-    /// What it stands for.
+    /// Its label.
     pub label: String,
     /// One figure for each series of the chart.
     pub values: Vec<f64>,
@@ -15,7 +15,7 @@ pub struct Dot {
 pub struct Dots {
     /// Heading.
     pub title: String,
-    /// What the axis counts.
+    /// The axis label.
     pub unit: String,
     /// Names of the series.
     pub series: Vec<String>,

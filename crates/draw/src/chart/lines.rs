@@ -5,7 +5,7 @@ use super::canvas::{Anchor, GREY, GRID, INK, MARGIN, Svg, WIDTH, colour};
 
 /// A curve.
 pub struct Line {
-    /// What it stands for.
+    /// Its label.
     pub name: String,
     /// In small print after it.
     pub detail: String,
@@ -17,14 +17,14 @@ pub struct Line {
 pub struct Lines {
     /// Heading.
     pub title: String,
-    /// What the horizontal axis counts.
+    /// The label of the horizontal axis.
     pub x: String,
     /// Figures below a logarithmic horizontal axis, from its beginning to its end. Of none, the axis
     /// is linear and begins with 0.
     pub factors: Vec<f64>,
-    /// What the vertical axis counts.
+    /// The label of the vertical axis.
     pub y: String,
-    /// Name of the line on which both are equal, if it is to be drawn.
+    /// Name of the line on which both are equal, if the chart has one.
     pub diagonal: Option<String>,
     /// Its curves.
     pub lines: Vec<Line>,

@@ -19,7 +19,7 @@
 //! - FD: a connection that is open already.
 //! - READONLY (keyword): refuse to write; default false.
 //! - PROXY (keyword): an element whose handlers are meant where none is named.
-//! - VERBOSE (keyword): say who connects; default false.
+//! - VERBOSE (keyword): log each connection; default false.
 //! - LOCALHOST (keyword): for TCP, only take connections from this machine; default false.
 //! - RETRIES (keyword): how often to try again, once a second, if the socket cannot be opened;
 //!   default 0. A configuration that replaces another takes over its sockets.
@@ -91,7 +91,7 @@ pub(crate) struct ControlSocket {
     listener: Option<Rc<Listener>>,
     /// The listening socket and connections are not waited for yet: they came from another.
     taken: bool,
-    /// Another configuration is about to take over: what clients say next is for that.
+    /// Another configuration is about to take over: clients' next commands are for that.
     leaving: bool,
     connections: Vec<Option<Connection>>,
 }
@@ -140,7 +140,7 @@ impl ControlSocket {
         }
     }
 
-    /// Waits for everything that there is.
+    /// Waits for all output.
     fn watch_all(&mut self, context: &mut Context<'_>) {
         if let Some(listener) = &self.listener {
             context.watch(LISTENER, Interest::Read, listener.clone());
@@ -161,7 +161,7 @@ impl ControlSocket {
         }
     }
 
-    /// Takes what a client sends.
+    /// Takes a client's data.
     fn receive(&mut self, number: usize) {
         let Some(Some(connection)) = self.connections.get_mut(number) else { return };
         let mut buffer = [0; 4096];
@@ -203,7 +203,7 @@ impl ControlSocket {
         }
     }
 
-    /// Sends what there is to send, and closes what is done.
+    /// Sends waiting output, and closes finished connections.
     fn flush(&mut self, number: usize, context: &mut Context<'_>) {
         let Some(Some(connection)) = self.connections.get_mut(number) else { return };
         let token = number as u32 + 1;
@@ -288,7 +288,7 @@ impl ControlSocket {
         }
     }
 
-    /// The handler that a client means, and what it can do.
+    /// The handler that a client names, and its abilities.
     fn find(
         &self,
         name: &str,

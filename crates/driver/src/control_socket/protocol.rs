@@ -1,6 +1,6 @@
 //! Lines of the protocol: commands in, answers out.
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Read {
@@ -21,7 +21,7 @@ pub(super) enum Command {
     },
     /// An empty line.
     Nothing,
-    /// What cannot be carried out: code and reason.
+    /// A request that cannot be carried out: code and reason.
     Wrong(u16, String),
 }
 
@@ -48,8 +48,8 @@ pub(super) const HELP: &[&str] = &[
     "QUIT                    close the connection",
 ];
 
-/// Takes one command off the front of what a client has sent: the command and its length.
-/// `None` if more has to come, which it cannot if the input is `closed`.
+/// Takes one command off the front of a client's data: the command and its length. `None` if more
+/// has to come, which it cannot if the input is `closed`.
 pub(super) fn next(input: &[u8], closed: bool) -> Option<(Command, usize)> {
     let end = input.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
     let (line, start) = match end {
@@ -116,7 +116,7 @@ pub(super) fn next(input: &[u8], closed: bool) -> Option<(Command, usize)> {
     }
 }
 
-/// What follows the first `count` words of a line.
+/// The text behind the first `count` words of a line.
 fn after(line: &str, count: usize) -> &str {
     let mut rest = line;
     for _ in 0..count {

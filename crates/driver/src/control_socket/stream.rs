@@ -44,7 +44,7 @@ impl Listener {
         Ok(Listener::Unix(listener))
     }
 
-    /// The next connection and who has made it.
+    /// The next connection and its peer.
     pub(crate) fn accept(&self) -> io::Result<(Stream, String)> {
         match self {
             Listener::Tcp(listener) => {
@@ -65,13 +65,13 @@ impl Stream {
     /// A connection that this process was started with.
     #[allow(unsafe_code)]
     pub(crate) fn inherited(descriptor: i32) -> io::Result<Stream> {
-        // Closed ones would be taken by whatever is opened next.
+        // Later descriptors would reuse the numbers of closed ones.
         if descriptor < 0 || !std::path::Path::new(&format!("/proc/self/fd/{descriptor}")).exists()
         {
             return Err(io::ErrorKind::NotFound.into());
         }
-        // SAFETY: the descriptor is open, and whoever started the process gave it to this
-        // socket alone by naming it.
+        // SAFETY: the descriptor is open, and the caller of the process gave it to this socket
+        // alone by naming it.
         let owned = unsafe { OwnedFd::from_raw_fd(descriptor) };
         let stream = UnixStream::from(owned);
         stream.set_nonblocking(true)?;

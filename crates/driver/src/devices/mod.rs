@@ -1,8 +1,8 @@
-//! Linux interfaces by packet sockets: what `FromDevice`, `ToDevice` and the like reach.
+//! Linux interfaces by packet sockets, for `FromDevice`, `ToDevice` and the like.
 //!
 //! | file      | concern                                                             |
 //! |-----------|---------------------------------------------------------------------|
-//! | `names`   | which interface an element means, and what it wants of it           |
+//! | `names`   | the interface of an element, and its mode                           |
 //! | `open`    | one interface: receiving, sending, giving frames to Linux           |
 //! | `segment` | partial checksums and merged segments of senders on this machine    |
 
@@ -30,8 +30,8 @@ pub(crate) struct Listeners(Rc<Opened>);
 #[derive(Default)]
 struct Opened {
     names: RefCell<Vec<Resource>>,
-    /// Those of memifs. They stay as long as the process: a configuration that replaces another
-    /// one cannot open what that still has.
+    /// Those of memifs. They stay as long as the process: a configuration that replaces another one
+    /// cannot open devices that the old one still has.
     memifs: RefCell<Vec<(Resource, OwnedFd)>>,
 }
 
@@ -39,7 +39,7 @@ impl Drop for Opened {
     fn drop(&mut self) {
         self.memifs.get_mut().clear();
         for name in self.names.get_mut() {
-            // One that cannot be removed is replaced by whoever listens there next.
+            // The next listener replaces a file that cannot be removed.
             let _ = name.clear();
         }
     }
@@ -93,8 +93,8 @@ impl PacketDevices {
         problems
     }
 
-    /// Takes over the sockets of interfaces that are open there too: what they hold is neither
-    /// lost nor received twice.
+    /// Takes over the sockets of interfaces that are open there too: their frames are neither lost
+    /// nor received twice.
     pub(crate) fn take_sockets(&mut self, old: &mut PacketDevices) {
         for open in &mut self.open {
             let same = |other: &&mut Open| other.interface.name == open.interface.name;
@@ -109,7 +109,7 @@ impl PacketDevices {
         std::mem::take(&mut self.full)
     }
 
-    /// What to wait for.
+    /// The events to wait for.
     pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.open.iter().filter(|open| open.receives()).map(|open| open.socket.as_fd())
     }
@@ -156,7 +156,7 @@ fn add_machine(names: &mut Names) {
 }
 
 /// The machine's names for addresses, and no interface: for checks. Devices that a configuration
-/// names need not be there; their names stand for addresses all the same.
+/// names need not exist; their names still stand for addresses.
 pub(crate) struct Unopened(Vec<String>);
 
 impl Unopened {

@@ -1,4 +1,4 @@
-//! Which Linux interface an element means, and what it wants of it.
+//! The Linux interface of an element, and its mode.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -21,7 +21,7 @@ const USERS: &[&str] = &[
 /// Classes of drivers that take a device away from Linux.
 const OWNERS: &[&str] = &["FromDPDKDevice", "FromNetmapDevice", "PollDevice"];
 
-/// What a configuration wants of an interface beside what is for it.
+/// The packets that a configuration wants of an interface in addition to its own.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// Frames at all.
@@ -93,7 +93,7 @@ fn is_of_kernel(graph: &Graph) -> bool {
     graph.elements.iter().any(|element| element.class == "PollDevice" || gives(element, &taps))
 }
 
-/// The elements of a graph that use interfaces of Linux: the name as written, and what is wanted.
+/// The elements of a graph that use interfaces of Linux: the name as written, and the wanted mode.
 pub(super) fn users(graph: &Graph) -> Vec<(&str, Wanted)> {
     let (of_kernel, taps) = (is_of_kernel(graph), made_here(graph));
     // A `ToHost` without a name gives frames by the interface that they came by.
@@ -104,7 +104,7 @@ pub(super) fn users(graph: &Graph) -> Vec<(&str, Wanted)> {
         let receives = !element.class.starts_with("To");
         let owner = OWNERS.contains(&element.class.as_str());
         let sniffer = is(element, "SNIFFER", None);
-        // DPDK and netmap receive all frames unless they are told otherwise.
+        // DPDK and netmap receive all frames by default.
         let of_click = matches!(element.class.as_str(), "FromDevice" | "PollDevice");
         let place = of_click.then_some(1);
         Some((
@@ -149,15 +149,15 @@ pub(super) fn given(graph: &Graph, registry: &Registry, known: &[Interface]) -> 
     for element in graph.elements.iter().filter(|element| element.class == "AddressInfo") {
         let Some(mut made) = registry.make("AddressInfo") else { continue };
         names.enter(&element.name);
-        // Its mistakes are told when the router is made.
+        // Its mistakes are reported when the router is made.
         let _ = made.configure(&mut Arguments::new(&element.arguments, &mut names, 0, 0));
     }
     names.enter("");
     names
 }
 
-/// The name of the interface that a text means: its name, what the command line maps it to, its
-/// Ethernet address, or that of its PCI device.
+/// The name of the interface for a text: its name, a name that the command line maps, its Ethernet
+/// address, or that of its PCI device.
 pub(super) fn resolve(
     text: &str,
     ports: &[(String, String)],
@@ -208,7 +208,7 @@ pub(super) fn all_interfaces() -> Vec<(Interface, Option<u8>)> {
         } else if let Some(address) = address.as_sockaddr_in()
             && known.address.is_none()
         {
-            // The first is what the system calls the interface's own.
+            // The first is the system's name of the interface's own.
             known.address = Some(address.ip());
             let mask = seen.netmask.as_ref().and_then(|mask| mask.as_sockaddr_in());
             *prefix = mask.map(|mask| u32::from(mask.ip()).leading_ones() as u8);

@@ -14,7 +14,7 @@ use nix::sys::socket::{MsgFlags, send, sendmsg, setsockopt, sockopt};
 use super::names::Wanted;
 use super::segment::{Segments, complete};
 
-/// What the kernel calls frames that this machine sends itself.
+/// The kernel's type of frames that this machine sends itself.
 const OUTGOING: u8 = 4;
 /// Bytes of frames that wait while the router does something else, such as to be replaced: the
 /// system's default has room for 270 short ones.
@@ -23,12 +23,12 @@ const WAITING_BYTES: usize = 4 << 20;
 const FRAME_BYTES: usize = 65536 + 256;
 /// Bytes of the two addresses of a frame, behind which its VLAN tag stands.
 const ADDRESSES: usize = 12;
-/// Bytes before each frame that is sent: what the device is to do for it.
+/// Bytes before each sent frame: the device's work for it.
 const HEADER_BYTES: usize = 10;
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
 
-/// What a device took.
+/// The result of a device for frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sent {
     All,
@@ -45,7 +45,7 @@ pub(super) struct Open {
     pub(super) socket: OwnedFd,
     wanted: Wanted,
     frame: Vec<u8>,
-    /// Segments of the frame that have not been taken yet, with what they have in common.
+    /// Segments of the frame that have not been taken yet, with their common part.
     rest: Option<(Segments, Frame)>,
     /// The socket that gives frames to Linux, and the mark that it has just now.
     host: Option<(OwnedFd, u32)>,
@@ -58,7 +58,7 @@ pub(super) struct Open {
 impl Open {
     /// Opens an interface, and keeps its frames from Linux if this is wanted.
     pub(super) fn new(device: Device, names: Vec<String>, wanted: Wanted) -> Result<Open, String> {
-        // One that nobody receives from would fill with frames.
+        // A socket without a receiver would fill with frames.
         let opened = if wanted.receives { open_listener(&device) } else { open_socket(&device) };
         let socket = opened.map_err(|error| error.to_string())?;
         let prepared = prepare_listener(&socket, &device, Given::common());
@@ -116,7 +116,7 @@ impl Open {
         self.rest.is_some()
     }
 
-    /// Takes over the socket of the same interface, and what it holds.
+    /// Takes over the socket of the same interface, and its frames.
     pub(super) fn take_socket(&mut self, old: &mut Open) {
         // One that receives nothing holds nothing.
         if !self.wanted.receives || !old.wanted.receives {
@@ -208,7 +208,7 @@ impl Open {
                     sent = Sent::Full;
                     break;
                 }
-                // What the device refuses it will never take.
+                // The device refuses it for good.
                 Err(error) => {
                     done += 1;
                     self.refused.frames += 1;
@@ -243,7 +243,7 @@ impl Open {
     }
 }
 
-/// What the kernel calls a type of packets; those that came from here are for it.
+/// The kernel's name of a type of packets; those that came from here are for it.
 fn kind_of(packet_type: PacketType) -> u8 {
     match packet_type {
         PacketType::Broadcast => 1,

@@ -1,5 +1,5 @@
-//! What offloads of the sender have left undone in a received frame: partial checksums are
-//! completed, segments that came as one frame are cut again.
+//! Offloads that the sender has left undone in a received frame: partial checksums are completed,
+//! segments that came as one frame are split again.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -22,7 +22,7 @@ pub(super) fn complete(frame: &mut [u8], partial: Partial) -> bool {
         .is_some_and(|segment| checksum::complete(segment, usize::from(partial.offset)))
 }
 
-/// A frame of several segments, of which some have been cut off already.
+/// A frame of several segments; the first ones are cut off already.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segments {
     /// Where the IP header starts.

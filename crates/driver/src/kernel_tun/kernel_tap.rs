@@ -7,9 +7,9 @@
 //! At most one input, push or pull, and one push output.
 //!
 //! ## Description
-//! As `KernelTun`, with Ethernet frames: a tap device. Linux asks by ARP who has the addresses of
-//! the subnet, and nobody but the configuration answers. Frames to Linux must have the address
-//! ETHER as their destination.
+//! As `KernelTun`, with Ethernet frames: a tap device. Linux asks by ARP for the addresses of the
+//! subnet, and only the configuration answers. Frames to Linux must have the address ETHER as their
+//! destination.
 //!
 //! ## Arguments
 //! See `KernelTun`.

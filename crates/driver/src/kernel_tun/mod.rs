@@ -6,13 +6,12 @@
 //!
 //! ## Ports
 //! At most one input, push or pull. Push output 0 gets IP packets that Linux sends; output 1, if
-//! connected, whatever else it sends.
+//! connected, all other packets.
 //!
 //! ## Description
-//! Makes a tun device with the address ADDR, and sets it up: what Linux routes to its subnet comes
-//! out of output 0, and packets that come to the input are received by Linux. Packets of the input
-//! need the IP header annotation; what is in front of it is left out. The device goes with the
-//! router.
+//! Makes a tun device with the address ADDR, and sets it up: packets that Linux routes to its
+//! subnet leave by output 0, and Linux receives packets of the input. Packets of the input need the
+//! IP header annotation; bytes in front of it are left out. The device goes with the router.
 //!
 //! Only in `europa click`: a router of a node has its own Linux by `slow_path:`, with `FromHost`
 //! and `ToHost`.
@@ -129,7 +128,7 @@ impl KernelTun {
     fn receive(&mut self, context: &mut Context<'_>) -> Option<Packet> {
         let descriptor = self.descriptor.as_ref()?;
         let mut packet = context.arena().alloc()?;
-        // One that cannot have so much keeps what it has.
+        // A system with a lower limit keeps its own.
         let _ = packet.set_headroom(self.headroom);
         let room = (self.mtu + if self.tap { ETHERNET + TAG } else { 0 }).min(packet.tailroom());
         let length = read(descriptor, packet.put(room)?).ok()?;
@@ -157,7 +156,7 @@ impl KernelTun {
         }
     }
 
-    /// What Linux is to get of a packet; `None` if that is nothing.
+    /// The part of a packet for Linux; `None` if there is none.
     fn contents<'a>(&self, packet: &'a Packet) -> Option<&'a [u8]> {
         if self.tap {
             let data = packet.data();

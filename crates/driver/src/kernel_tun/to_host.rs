@@ -1,4 +1,4 @@
-//! `ToHost` outside of a node: the other side of what `FromHost` has made, or a device of Linux.
+//! `ToHost` outside of a node: the other side of `FromHost`'s device, or a device of Linux.
 //!
 //! Its manual page is the library's.
 
@@ -13,7 +13,7 @@ use nix::unistd::write;
 use super::from_host::{FromHost, Shared};
 use super::{ETHERNET, TAG};
 
-/// What a frame begins with whose addresses do not matter, but for the type.
+/// The header of a frame whose addresses do not matter, only the type.
 const HEADER: [u8; ETHERNET] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0x00];
 
 /// Where packets go.

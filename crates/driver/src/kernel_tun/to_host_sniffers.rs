@@ -12,8 +12,8 @@
 //!
 //! Programs that listen for one protocol only do not see them, as in Linux they come later.
 //!
-//! Programs that listen to all frames see those that arrive at a device anyway: what `FromDevice` gives here they see
-//! twice, as with Click's module in a kernel without Click's patch.
+//! Programs that listen to all frames see those that arrive at a device anyway: they see `FromDevice`'s frames from
+//! here twice, as with Click's module in a kernel without Click's patch.
 //!
 //! Only in `europa click`.
 //!

@@ -148,7 +148,7 @@ impl AggregateCounter {
 
     fn write_file(&self, name: &str, form: Form) -> Result<(), HandlerError> {
         let failed = |error: std::io::Error| HandlerError::Other(format!("{name}: {error}"));
-        // A handler opens what the process may open: in a router of a node, nothing.
+        // A handler opens files that the process may open: in a router of a node, none.
         let mut file: Box<dyn Write> = match name {
             "-" => Box::new(std::io::stdout()),
             name => Box::new(BufWriter::new(File::create(name).map_err(failed)?)),

@@ -35,7 +35,7 @@ use crate::prelude::*;
 /// Most pairs.
 const MOST: usize = 1 << 20;
 
-/// What is known of a pair.
+/// The state of a pair.
 #[derive(Clone, Copy)]
 struct Pair {
     number: u32,

@@ -17,9 +17,8 @@
 //!
 //! Ports are only in a packet's first fragment. Where packets are pushed, fragments wait for it,
 //! and with them all packets between the two hosts, so that these stay in order; in all elements
-//! together that keep fragments, an eighth of the router's packet pool at most. What
-//! waits when the router is to stop comes out when `clear` is written: `DriverManager(wait, write
-//! a.clear, stop)`.
+//! together that keep fragments, an eighth of the router's packet pool at most. Waiting packets at
+//! the end of the router leave when `clear` is written: `DriverManager(wait, write a.clear, stop)`.
 //!
 //! ## Arguments
 //! - TCP_TIMEOUT (keyword): seconds after which a TCP flow has ended; default 86400.
@@ -36,7 +35,7 @@
 //!   that file, where packets come from.
 //!
 //! ## Handlers
-//! - `clear` (write): ends all flows and sends what waits.
+//! - `clear` (write): ends all flows and sends the waiting packets.
 //!
 //! ## See also
 //! `AggregateIP`, `AggregateCounter`, `IPReassembler`
@@ -52,7 +51,7 @@ use crate::files;
 use crate::prelude::*;
 use crate::values::Time;
 
-/// Packets of two hosts that may wait: what a packet waits in is memory of all.
+/// Packets of two hosts that may wait: all hosts share the memory.
 const MAX_HELD: usize = 1024;
 /// Most flows, and most pairs of hosts.
 const MOST_FLOWS: usize = 1 << 18;
@@ -68,7 +67,7 @@ const CLOSED: u8 = 3;
 /// Protocol and two addresses, the smaller first.
 type Hosts = (u8, u32, u32);
 
-/// What a packet says of its flow.
+/// A packet's statement about its flow.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     hosts: Hosts,
@@ -153,7 +152,7 @@ impl Pair {
     fn release(&mut self) -> Option<(Packet, Seen)> {
         let (mut head, seen) = self.held.pop_front()?;
         let same = |other: &Seen| {
-            // Which way a later fragment of a host to itself goes nobody knows.
+            // The direction of a later fragment from a host to itself is unknown.
             let way = other.back == seen.back || seen.hosts.1 == seen.hosts.2;
             other.id == seen.id && way
         };
@@ -209,7 +208,7 @@ pub(crate) struct AggregateIPFlows {
     source: Option<String>,
     pairs: BTreeMap<Hosts, Pair>,
     flows: usize,
-    /// Packets that wait, and what they may take of the pool.
+    /// Packets that wait, and their bound in the pool.
     held: usize,
     share: Share,
     next: u32,
@@ -224,7 +223,7 @@ impl Class for AggregateIPFlows {
     const INFO: ClassInfo = ClassInfo::new("AggregateIPFlows", "1/1-2").processing("a/ah");
 }
 
-/// Writes what is known of a flow that has ended. An error ends the file.
+/// Writes the record of a flow that has ended. An error ends the file.
 fn write(trace: &mut Option<Box<dyn Write>>, hosts: Hosts, ports: (u16, u16), flow: &Flow) {
     let Some(file) = trace else { return };
     let (mut from, mut to) = ((hosts.1, ports.0), (hosts.2, ports.1));
@@ -321,7 +320,7 @@ impl AggregateIPFlows {
         self.flows.max(self.pairs.len()) < MOST_FLOWS || known() == Some(true)
     }
 
-    /// What becomes of a packet: it goes on, or is refused; or it is kept, and others go on.
+    /// The verdict for a packet: it goes on, or is refused; or it is kept, and others go on.
     fn take(&mut self, mut packet: Packet, context: &mut Context<'_>) -> Option<Packet> {
         if packet.timestamp_ns() == 0 {
             if !std::mem::replace(&mut self.told, true) {
@@ -390,8 +389,8 @@ impl AggregateIPFlows {
     }
 }
 
-/// Sends packets on from the head while they wait for nothing, since too long, or too many; returns
-/// how many.
+/// Sends packets on from the head that nothing holds up, or that waited too long or are too many;
+/// returns how many.
 fn release(pair: &mut Pair, since_ns: i64, most: usize, context: &mut Context<'_>) -> usize {
     let before = pair.held.len();
     while let Some((head, seen)) = pair.held.front()
@@ -539,7 +538,7 @@ mod tests {
         assert_eq!(bench.run().len(), 1024 / 8);
     }
 
-    /// Output, aggregate and paint of what comes out for this packet, which came at a second.
+    /// Output, aggregate and paint of the packets sent for this packet, which arrived at a second.
     fn push(bench: &mut Bench, second: u64, bytes: &[u8]) -> Vec<(usize, u32, u8)> {
         let mut packet = bench.arena.packet(bytes).unwrap();
         packet.set_network_header(0, 20);

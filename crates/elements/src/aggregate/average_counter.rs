@@ -22,7 +22,7 @@
 //!   frames, and checksum.
 //! - `rate`, `byte_rate`, `bit_rate`, `link_rate` (read): the same a second.
 //! - `time` (read): seconds that were measured.
-//! - `reset`, `reset_now` (write): starts anew.
+//! - `reset`, `reset_now` (write): starts again.
 //!
 //! ## See also
 //! `Counter`

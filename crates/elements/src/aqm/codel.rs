@@ -8,8 +8,8 @@
 //!
 //! ## Description
 //! Drops packets as they leave a queue if all have waited too long for a while, the more often the
-//! longer that lasts (Controlled Delay, RFC 8289). How long a packet has waited is told by its
-//! first timestamp annotation, which `SetTimestamp(FIRST true)` in front of the queue sets; packets
+//! longer that lasts (Controlled Delay, RFC 8289). A packet's waiting time follows from its first
+//! timestamp annotation, which `SetTimestamp(FIRST true)` in front of the queue sets; packets
 //! without pass.
 //!
 //! ## Arguments
@@ -31,7 +31,7 @@ use crate::fields::Annotations;
 use crate::prelude::*;
 use crate::values::Time;
 
-/// Keeps queues short by dropping what left them late.
+/// Keeps queues short by dropping packets that left them late.
 pub(crate) struct CoDel {
     watched: Watched,
     target_ns: u64,

@@ -9,7 +9,7 @@ use europa_engine::{Arguments, ConfigError, Context, InitContext};
 /// Queues whose lengths an element watches.
 #[derive(Default)]
 struct Watched {
-    /// Names from the QUEUES argument; empty if they are to be found.
+    /// Names from the QUEUES argument; empty if the element finds them itself.
     wanted: Vec<String>,
     queues: Vec<usize>,
 }

@@ -54,7 +54,7 @@ pub(crate) struct RED {
     average: f64,
     /// Packets since the last one chosen; `None` below MIN_THRESH.
     since: Option<u32>,
-    /// What `since` times the probability must exceed.
+    /// The bound that `since` times the probability must exceed.
     bar: f64,
     random: Random,
     empty_ns: Option<u64>,
@@ -124,7 +124,7 @@ impl RED {
             self.average += (length as f64 - self.average) * (1.0 - keep);
             return;
         }
-        // Nobody comes by while the queues are empty, and the average would stay.
+        // No packet arrives while the queues are empty, so the average would stay.
         let ticks = match self.empty_ns.replace(now_ns) {
             None => 1,
             Some(last) => (now_ns / EMPTY_TICK_NS).saturating_sub(last / EMPTY_TICK_NS),
@@ -175,7 +175,7 @@ impl RED {
 
     fn sift(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let (now_ns, length) = (context.now_ns(), self.watched.length(context));
-        // What is ahead in the batch will be in the queue when the next one gets there.
+        // Packets ahead in the batch will be in the queue when the next one gets there.
         let pushed = self.is_push;
         let mut ahead = 0;
         let drops = part(batch, context, |_| {

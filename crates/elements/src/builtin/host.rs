@@ -4,17 +4,17 @@ use std::fmt::Write as _;
 
 use super::{Description, MOST_INTERFACES, Problem};
 
-/// The configuration of a router whose Linux answers whatever this does not forward.
+/// The configuration of a router whose Linux handles all packets that this does not forward.
 ///
-/// At first everything goes to Linux; what Linux knows is then loaded into `route`, `route6`, and
-/// `forwardN` and `forward6_N` of interface N, and the policies of `gateN` and of those two say what
-/// the tables must not decide. Outputs of the look-ups are the interfaces, then Linux, then nowhere, then Linux
-/// for what is an error.
+/// At first everything goes to Linux. Linux's routes and neighbours are then loaded into `route`, `route6`, and
+/// `forwardN` and `forward6_N` of interface N, and the policies of `gateN` and of those two name the packets
+/// that the tables must not decide. Outputs of the look-ups are the interfaces, then Linux, then nowhere, then
+/// Linux for errors.
 ///
 /// Linux gets, as they came: all group-addressed frames (routing protocols, ARP, Neighbor
-/// Discovery), everything that is neither IPv4 without options nor IPv6, what is to or from a
-/// link-local address, and packets to its own addresses, to unknown neighbours, too long, or at
-/// the end of their time.
+/// Discovery), all that is neither IPv4 without options nor IPv6, packets to or from a link-local
+/// address, and packets to its own addresses, to unknown neighbours, too long, or with an expired
+/// TTL.
 ///
 /// # Errors
 /// Too many interfaces.
@@ -29,7 +29,7 @@ pub fn ipv4_with_host(description: &Description) -> Result<String, Problem> {
         let lines = prefixes.iter().map(|prefix| format!(", {prefix} - {host}"));
         format!("{all} - {errors}{}", lines.collect::<String>())
     };
-    // `DropMartians` has looked at the destinations that are nobody's.
+    // `DropMartians` has checked the destinations that belong to no host.
     let route = base("0.0.0.0/0", &[]);
     let route6 = base("::/0", &["::/128", "::ffff:0:0/96", "ff00::/8", "fe80::/10"]);
     let _ = write!(

@@ -9,12 +9,12 @@ use super::routes::{self, Output, anycast6, link_local, own6, routes};
 use super::{Description, Interface, MOST_INTERFACES, Neighbour, Problem};
 
 /// Values with blanks between them.
-fn words(values: impl IntoIterator<Item = impl Display>) -> String {
+pub(super) fn words(values: impl IntoIterator<Item = impl Display>) -> String {
     values.into_iter().map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
 }
 
 /// An IPv4 error with the precedence of routers; `arguments` are those behind its source.
-fn error4(source: Ipv4Addr, arguments: impl Display) -> String {
+pub(super) fn error4(source: Ipv4Addr, arguments: impl Display) -> String {
     format!("ICMPError({source}, {arguments}, PRECEDENCE 6)")
 }
 
@@ -25,31 +25,31 @@ fn anycast<'a>(interfaces: impl IntoIterator<Item = &'a Interface>) -> String {
     if pairs.is_empty() { arguments } else { format!("ANYCAST {arguments}") }
 }
 
-/// What all parts of the text need to know.
-struct Router<'a> {
-    description: &'a Description,
+/// The values that all parts of the text need.
+pub(super) struct Router<'a> {
+    pub(super) description: &'a Description,
     /// Elements that are used in several places come before all connections.
     declarations: String,
     connections: String,
     /// Broadcast addresses of all subnets.
-    broadcasts: String,
+    pub(super) broadcasts: String,
     /// An own address that errors may come from.
-    source: Option<Ipv4Addr>,
-    source6: Option<Ipv6Addr>,
+    pub(super) source: Option<Ipv4Addr>,
+    pub(super) source6: Option<Ipv6Addr>,
 }
 
 /// The configuration of a router.
 ///
 /// The way of a forwarded packet is that of Click's standard router. Beside it: ARP and Neighbor
-/// Discovery; pings to the router's own addresses are answered, other packets to them get an
-/// ICMP port (TCP, UDP) or protocol unreachable; ICMP errors for whatever cannot be forwarded
-/// (TTL, MTU, no route, dead neighbour), redirects; martians, broadcasts and multicast are
-/// dropped. IPv6 is there if an interface has an IPv6 address; its link-local address is then
-/// made of its Ethernet address. Own addresses are announced when they are new, and switches are
-/// told of their groups. Frames with a mere priority tag are taken for untagged ones.
+/// Discovery; pings to the router's own addresses are answered, other packets to them get an ICMP
+/// port (TCP, UDP) or protocol unreachable; ICMP errors for packets that cannot be forwarded (TTL,
+/// MTU, no route, dead neighbour), redirects; martians, broadcasts and multicast are dropped. IPv6
+/// is there if an interface has an IPv6 address; its link-local address is then made of its
+/// Ethernet address. New own addresses are announced, and switches learn their groups. Frames with
+/// a mere priority tag are taken for untagged ones.
 ///
 /// # Errors
-/// What cannot be made of the description.
+/// The parts of the description that are impossible.
 pub fn ipv4(description: &Description) -> Result<String, Problem> {
     let interfaces = &description.interfaces;
     if interfaces.len() > MOST_INTERFACES {
@@ -86,16 +86,17 @@ pub fn ipv4(description: &Description) -> Result<String, Problem> {
     if let Some(source) = router.source6 {
         router.shared6(source)?;
     }
+    router.labels();
     Ok(router.declarations + "\n" + &router.connections)
 }
 
 impl Router<'_> {
-    fn line(&mut self, line: impl Display) {
+    pub(super) fn line(&mut self, line: impl Display) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.connections, "{line}");
     }
 
-    fn declare(&mut self, line: impl Display) {
+    pub(super) fn declare(&mut self, line: impl Display) {
         let _ = writeln!(self.declarations, "{line}");
     }
 
@@ -107,7 +108,7 @@ impl Router<'_> {
         if pairs.is_empty() { pairs } else { format!(", STATIC {pairs}") }
     }
 
-    /// What belongs to one interface.
+    /// The elements of one interface.
     fn interface(&mut self, n: usize) {
         let Some(interface) = self.description.interfaces.get(n) else { return };
         let Interface { name, mac, mtu, addresses } = interface;
@@ -120,6 +121,10 @@ impl Router<'_> {
             patterns.push(pattern);
         };
         let paint = format!("Paint({}) -> Strip(14)", n + 1);
+        for (pattern, to) in self.labelled_ways(n, !own4.is_empty(), !own6.is_empty()) {
+            way(pattern, format!("{paint} -> {to}"));
+        }
+        let flows6 = self.flows(false);
         if !own4.is_empty() {
             way("12/0800", format!("{paint} -> CheckIPHeader -> martians{n}"));
             way("12/0806 20/0001", format!("tee{n} :: Tee(2)"));
@@ -131,7 +136,7 @@ impl Router<'_> {
             way("12/86dd 20/3aff 54/88", format!("[1]nd{n}"));
             let check = format!("{paint} -> CheckIP6Header(::)");
             way("12/86dd 22/fe80%ffc0", format!("{check} -> onlink"));
-            way("12/86dd", format!("{check} -> route6"));
+            way("12/86dd", format!("{check} -> {flows6}"));
         }
         if !own4.is_empty() || !own6.is_empty() {
             // A priority tag is no VLAN's (IEEE 802.1Q section 6.9).
@@ -169,8 +174,9 @@ impl Router<'_> {
         );
         let fixed = self.fixed(n, true);
         let broadcasts = self.broadcasts.clone();
+        let flows = self.flows(true);
         self.declare(format_args!("martians{n} :: DropMartians({bad});"));
-        self.line(format_args!("martians{n} -> route;"));
+        self.line(format_args!("martians{n} -> {flows};"));
         self.line(format_args!(
             "tee{n}[0] -> own{n} :: ARPResponder({addresses} {mac}, ANNOUNCE true) -> out{n};"
         ));
@@ -186,9 +192,10 @@ impl Router<'_> {
         self.declare(format_args!(
             "arp{n} :: ARPQuerier({nets}, {mac}, CAPACITY 256, ENTRY_PACKET_CAPACITY 32{fixed});"
         ));
-        self.line(format_args!("  -> arp{n} -> out{n};"));
+        let (out, dead) = self.behind_neighbours(n, "dead");
+        self.line(format_args!("  -> arp{n} -> {out};"));
         self.line(format_args!("arp{n}[1] -> out{n};"));
-        self.line(format_args!("arp{n}[2] -> dead;"));
+        self.line(format_args!("arp{n}[2] -> {dead};"));
         self.line(format_args!("options{n}[1] -> problem;"));
         self.line(format_args!("ttl{n}[1] -> expired;"));
         self.line(format_args!(
@@ -228,9 +235,10 @@ impl Router<'_> {
         self.declare(format_args!(
             "nd{n} :: IP6NDSolicitor({sources}, {mac}, CAPACITY 256, ENTRY_PACKET_CAPACITY 32{fixed});"
         ));
-        self.line(format_args!("  -> nd{n} -> out{n};"));
+        let (out, dead) = self.behind_neighbours(n, "dead6");
+        self.line(format_args!("  -> nd{n} -> {out};"));
         self.line(format_args!("nd{n}[1] -> out{n};"));
-        self.line(format_args!("nd{n}[2] -> dead6;"));
+        self.line(format_args!("nd{n}[2] -> {dead};"));
         self.line(format_args!("hops{n}[1] -> expired6;"));
         self.line(format_args!(
             "length{n}[1] -> ICMP6Error({first}, packettoobig, 0, PMTU {mtu}, SOURCES {errors}) \
@@ -239,7 +247,7 @@ impl Router<'_> {
     }
 
     /// Sources of IPv6 errors by paint: the address of the interface that a packet came by.
-    fn sources6(&self) -> String {
+    pub(super) fn sources6(&self) -> String {
         let default = self.source6.unwrap_or(Ipv6Addr::UNSPECIFIED);
         let of = |i: &Interface| routes::ipv6(&i.addresses).next().map_or(default, |n| n.addr());
         words([default].into_iter().chain(self.description.interfaces.iter().map(of)))
@@ -259,7 +267,7 @@ impl Router<'_> {
         output.number(self.description.interfaces.len())
     }
 
-    /// What IPv4 has once.
+    /// The elements that IPv4 has once.
     fn shared4(&mut self, own: Ipv4Addr) -> Result<(), Problem> {
         let routes = routes(self.description, true)?.join(",\n  ");
         let bad = self.broadcasts.clone();
@@ -301,7 +309,7 @@ impl Router<'_> {
         Ok(())
     }
 
-    /// What IPv6 has once.
+    /// The elements that IPv6 has once.
     fn shared6(&mut self, own: Ipv6Addr) -> Result<(), Problem> {
         let routes = routes(self.description, false)?.join(",\n  ");
         let sources = self.sources6();

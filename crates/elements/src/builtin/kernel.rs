@@ -1,12 +1,13 @@
-//! What the process of a router with `run: kernel` does: its XDP program runs in the kernel, and
-//! what that passes on, or never sees, comes here.
+//! The process of a router with `run: kernel`: its XDP program runs in the kernel, and this process
+//! takes the packets that the program passes or never sees.
 
 use std::fmt::Write as _;
 
 use super::Interface;
 
-/// The configuration: everything goes to the slow path and back, or nowhere if there is none.
-pub fn kernel(interfaces: &[Interface], has_slow_path: bool) -> String {
+/// The configuration: everything goes to the slow path and back, or nowhere if there is none. What the
+/// program sends by interfaces of `queued` comes by a hidden interface, and leaves by them.
+pub fn kernel(interfaces: &[Interface], has_slow_path: bool, queued: &[&str]) -> String {
     let mut text = String::from("// The router's XDP program runs in the kernel.\n");
     text += match has_slow_path {
         true => {
@@ -20,15 +21,22 @@ pub fn kernel(interfaces: &[Interface], has_slow_path: bool) -> String {
              passed :: Counter -> Discard;\n"
         }
     };
-    for Interface { name, .. } in interfaces {
+    for (number, Interface { name, .. }) in interfaces.iter().enumerate() {
         // Writing to a string cannot fail.
         let _ = match has_slow_path {
             true => writeln!(
                 text,
-                "FromDevice({name}, true) -> police; FromHost({name}) -> ToDevice({name});"
+                "FromDevice({name}, true) -> police; FromHost({name}) -> to{number} :: ToDevice({name});"
             ),
             false => writeln!(text, "FromDevice({name}, true) -> passed;"),
         };
+        if queued.contains(&name.as_str()) {
+            let to = match has_slow_path {
+                true => format!("to{number}"),
+                false => format!("ToDevice({name})"),
+            };
+            let _ = writeln!(text, "FromDevice({name}@queue, true) -> {to};");
+        }
     }
     text
 }

@@ -1,12 +1,13 @@
 //! Europa's own fast paths, `builtin: ipv4` and `builtin: bridge`, as Click configurations.
 //!
-//! They are made of the elements of this library and nothing else, so their text can be read,
-//! run by `europa click`, and taken as the start of a configuration of one's own.
+//! They are made of this library's elements only, so their text can be read, run by `europa click`,
+//! and used as the start of another configuration.
 
 mod bridge;
 mod host;
 mod ipv4;
 mod kernel;
+mod labels;
 mod routes;
 #[cfg(test)]
 mod tests;
@@ -82,6 +83,17 @@ pub struct Description {
     pub routes: Vec<Route>,
     /// Neighbours that are not asked for.
     pub neighbours: Vec<Neighbour>,
+    /// Label switching, if interfaces signal.
+    pub labels: Option<Labels>,
+}
+
+/// Label switching by what a signaller says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Labels {
+    /// Interfaces that signal, by number.
+    pub interfaces: Vec<usize>,
+    /// An LSP is one hop for what it carries (RFC 3443).
+    pub is_pipe: bool,
 }
 
 /// Why there is no configuration for a description.

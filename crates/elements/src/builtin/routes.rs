@@ -60,8 +60,8 @@ pub(super) fn ipv6(addresses: &[IpNet]) -> impl Iterator<Item = Ipv6Net> + '_ {
     })
 }
 
-/// The addresses of a subnet that are nobody's: all zeros, all ones. Subnets with 31 and 32 bits
-/// have none (RFC 3021).
+/// The addresses of a subnet that belong to no host: all zeros, all ones. Subnets with 31 and 32
+/// bits have none (RFC 3021).
 pub(super) fn reserved(net: Ipv4Net) -> Vec<Ipv4Addr> {
     if net.prefix_len() >= 31 { Vec::new() } else { vec![net.network(), net.broadcast()] }
 }
@@ -156,7 +156,7 @@ pub(super) fn routes(description: &Description, is_v4: bool) -> Result<Vec<Strin
             }
         }
     }
-    // Own addresses last: whatever else they are, they are the router's.
+    // Own addresses last: in any case they are the router's.
     for net in description.interfaces.iter().flat_map(|interface| &interface.addresses) {
         if net.addr().is_ipv4() == is_v4 {
             table.insert(net.addr().into(), (None, Output::Local));

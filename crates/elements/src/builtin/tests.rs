@@ -73,7 +73,7 @@ impl Model {
         Model { engine, devices, arena, now_ns: 0 }
     }
 
-    /// Lets frames arrive by an interface; returns what leaves, with the interface.
+    /// Lets frames arrive by an interface; returns the sent ones, with the interface.
     fn receive(&mut self, interface: usize, frames: &[Vec<u8>]) -> Vec<(usize, Vec<u8>)> {
         self.devices.received[interface].extend_from_slice(frames);
         for _ in 0..100 {
@@ -89,7 +89,7 @@ impl Model {
 const OWN: [MacAddr; 2] = [MacAddr([2, 0, 0, 0, 0, 0]), MacAddr([2, 0, 0, 0, 0, 1])];
 const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
 const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb]);
-/// Hosts on both sides, the next router, and somebody behind it.
+/// Hosts on both sides, the next router, and a host behind it.
 const HOST_A: [u8; 4] = [10, 0, 0, 9];
 const HOST_B: [u8; 4] = [10, 1, 0, 9];
 const BEHIND: [u8; 4] = [10, 2, 0, 9];
@@ -143,6 +143,7 @@ fn description() -> Description {
             neighbour("2001:db8:1::9", B, 1),
             neighbour("2001:db8:1::2", A, 1),
         ],
+        labels: None,
     }
 }
 
@@ -222,7 +223,7 @@ fn packets_are_forwarded() {
     ] {
         let wanted = forwarded(&frame, OWN[interface], to);
         let mut out = model().receive(0, &[frame]);
-        // Somebody who could go straight is told so; that is another test.
+        // A host with a shorter way gets a redirect; that is another test.
         out.retain(|(_, frame)| frame[12..14] != [8, 0] || frame[23] != 1);
         assert_eq!(out, [(interface, wanted)], "{name}");
     }
@@ -376,7 +377,7 @@ fn neighbours_ask_and_are_asked() {
     let reply = Frame::new(B, OWN[1]).ipv6(address(there), address("2001:db8:1::1")).ttl(255);
     assert_eq!(model.receive(1, &[reply.icmp6(&message)]), [(1, forwarded(&frame, OWN[1], B))]);
 
-    // Nobody answers: the sender is told. The router says some things by itself, too.
+    // No neighbour answers: the sender gets an error. The router says some things by itself, too.
     let silent = v4(HOST_A, [10, 1, 0, 78], 64, 9);
     assert_eq!(model.receive(0, &[silent]).len(), 1);
     let told: Vec<_> = (1..10)
@@ -518,7 +519,7 @@ fn frames() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Whatever arrives, no element panics, and every slot is free again when all waiting is over.
+    /// For any packet, no element panics, and every slot is free again when all waiting is over.
     #[test]
     fn no_frame_does_harm_or_is_lost(
         arrivals in prop::collection::vec((0usize..2, frames()), 1..60),
@@ -534,7 +535,7 @@ proptest! {
             model.now_ns += 100_000_000;
             for (out, frame) in model.receive(interface, &[frame]) {
                 let most = 14 + description.interfaces[out].mtu as usize;
-                // What arrives here may be longer than any MTU, which a bridge does not cut.
+                // Arriving frames may be longer than any MTU, and a bridge does not fragment.
                 prop_assert!(as_bridge || frame.len() <= most, "{} bytes by {out}", frame.len());
             }
         }
@@ -597,7 +598,7 @@ fn with_a_slow_path_linux_gets_what_is_not_forwarded() {
     let alert = v6().transport(IpProtocol(0), &alert);
     assert_eq!(model.receive(0, std::slice::from_ref(&alert)), [], "hop-by-hop options");
     assert_eq!(std::mem::take(&mut model.devices.host[0]), [alert]);
-    // What Linux sends leaves as it is.
+    // Linux's packets leave unchanged.
     let own = Frame::new(OWN[1], B).ipv4(OWN_B, HOST_B).udp(1, 2, b"");
     assert_eq!(model.receive(3, std::slice::from_ref(&own)), [(1, own)]);
     let free = model.arena.free();

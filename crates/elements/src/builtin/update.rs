@@ -10,23 +10,25 @@ use super::{Description, Neighbour, Problem, ipv4};
 pub struct Update {
     /// `element.handler`.
     pub path: String,
-    /// What to write.
+    /// The value to write.
     pub value: String,
 }
 
 /// Lines of one write: so that a large change is many short pauses, not one long.
 const LINES: usize = 512;
 
-/// What turns the running `builtin: ipv4` of `old` into that of `new`; `None` if more than
-/// routes and neighbours differ.
+/// The writes that turn the running `builtin: ipv4` of `old` into that of `new`; `None` if more
+/// than routes and neighbours differ.
 ///
 /// # Errors
-/// What cannot be made of either description.
+/// The parts of either description that are impossible.
 pub fn update(old: &Description, new: &Description) -> Result<Option<Vec<Update>>, Problem> {
     let bare = |description: &Description| {
-        ipv4(&Description { interfaces: description.interfaces.clone(), ..Description::default() })
+        let (interfaces, labels) = (description.interfaces.clone(), description.labels.clone());
+        ipv4(&Description { interfaces, labels, ..Description::default() })
     };
-    if old.interfaces != new.interfaces && bare(old)? != bare(new)? {
+    let is_same = old.interfaces == new.interfaces && old.labels == new.labels;
+    if !is_same && bare(old)? != bare(new)? {
         return Ok(None);
     }
     let mut updates = Vec::new();
@@ -35,7 +37,7 @@ pub fn update(old: &Description, new: &Description) -> Result<Option<Vec<Update>
         let gone =
             before.keys().filter(|to| !after.contains_key(*to)).map(|to| format!("remove {to}"));
         let differs = |to: &String, hop: &String| before.get(to) != Some(hop);
-        // New ways first: whoever has a route keeps one.
+        // New routes first, so that a destination always has one.
         let lines: Vec<String> = after
             .iter()
             .filter(|(to, hop)| differs(to, hop))
@@ -100,7 +102,7 @@ mod tests {
                 addresses: vec!["10.0.0.1/24".parse().unwrap(), "2001:db8::1/64".parse().unwrap()],
             }],
             routes: routes.iter().map(route).collect(),
-            neighbours: Vec::new(),
+            ..Description::default()
         }
     }
 

@@ -7,8 +7,9 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Writes a line about each ARP packet to the router's log: who asks or tells whom. The ARP header
-//! is where the network header annotation says; packets without pass silently.
+//! Writes a line about each ARP packet to the router's log: the asking or answering station, and
+//! the other. The ARP header is where the network header annotation says; packets without pass
+//! silently.
 //!
 //! ## Arguments
 //! - LABEL: text in front.

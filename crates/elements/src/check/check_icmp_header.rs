@@ -47,7 +47,7 @@ fn judge(packet: &Packet) -> Option<usize> {
     };
     let length = message.len();
     let fits = match message.first() {
-        // Errors carry an IP header and 8 bytes of what it was about.
+        // Errors carry an IP header and 8 bytes of the original packet.
         Some(3 | 4 | 5 | 11 | 12) => length >= 8 + 28,
         Some(13 | 14) => length == 20,
         Some(15 | 16) => length == 8,

@@ -7,9 +7,9 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Does what a network card with address ETHER does: sets each packet's type annotation by its
-//! Ethernet destination, and lets pass what is for ETHER, for a group or for all. Other packets
-//! leave by output 1, or are dropped.
+//! Works like a network card with address ETHER: sets each packet's type annotation by its Ethernet
+//! destination, and passes frames for ETHER, for a group or for all. Other packets leave by output
+//! 1, or are dropped.
 //!
 //! ## Arguments
 //! - ETHER: Ethernet address.
@@ -28,7 +28,7 @@ use europa_engine::PacketType;
 use crate::fields::bytes;
 use crate::prelude::*;
 
-/// Lets pass what a host would receive.
+/// Passes the frames that a host would receive.
 #[derive(Default)]
 pub(crate) struct HostEtherFilter {
     address: [u8; 6],

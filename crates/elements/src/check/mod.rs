@@ -11,7 +11,7 @@ pub(crate) mod set_crc32;
 
 use europa_engine::{Arguments, Batch, ConfigError, Context, Packet};
 
-/// What elements that check headers have in common: counts by reason, and a line in the log.
+/// The common part of elements that check headers: counts by reason, and a line in the log.
 pub(crate) struct Checks {
     reasons: &'static [&'static str],
     drops: Vec<u64>,

@@ -7,7 +7,7 @@
 //! None.
 //!
 //! ## Description
-//! Accepts what configurations for DPDK say about its memory. Packets are in the router's own
+//! Accepts settings of DPDK configurations about its memory. Packets are in the router's own
 //! buffers here, so that it has no effect.
 //!
 //! ## Arguments

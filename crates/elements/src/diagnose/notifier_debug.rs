@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Passes packets unchanged, and tells which elements know whether there are packets for it, or
-//! on a push path whether there is room for what it sends.
+//! Passes packets unchanged, and reports which elements know whether there are packets for it, or
+//! on a push path whether there is room for its packets.
 //!
 //! ## Arguments
 //! None.
@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 
 use crate::prelude::*;
 
-/// Tells of signals.
+/// Reports signals.
 #[derive(Default)]
 pub(crate) struct NotifierDebug {
     signal: Signal,

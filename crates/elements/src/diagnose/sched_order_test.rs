@@ -34,7 +34,7 @@ const SIZE: usize = 1024;
 
 #[derive(Default)]
 struct List {
-    /// 0 if nobody has said.
+    /// 0 if no element has set it.
     size: usize,
     ids: Vec<i32>,
 }

@@ -9,9 +9,8 @@
 //!
 //! ## Description
 //! Makes the packets of a capture file, as tcpdump (pcap) or Wireshark (pcapng) write it, one in each
-//! turn, with their times.
-//! What was not captured of a packet is in the extra length annotation. Packets that fit into no
-//! buffer are cut.
+//! turn, with their times. The uncaptured length of a packet is in the extra length annotation.
+//! Packets that fit into no buffer are cut.
 //!
 //! ## Arguments
 //! - FILENAME: the file; `-` is standard input.
@@ -31,7 +30,7 @@
 //! ## Handlers
 //! - `active` (read, write): see ACTIVE.
 //! - `count` (read): packets sent.
-//! - `encap` (read): what packets begin with.
+//! - `encap` (read): the header type of packets.
 //! - `filename`, `sampling_prob` (read): see the arguments.
 //! - `reset_counts` (write): sets `count` to zero.
 //! - `stop` (write): stops the router.
@@ -68,7 +67,7 @@ pub(crate) struct FromDump {
     interval: Option<Time>,
     first_ns: Option<u64>,
     count: u64,
-    /// What to add to a packet's time for the clock.
+    /// The difference between a packet's time and the clock.
     offset_ns: Option<i128>,
     /// When the next packet may go.
     due_ns: u64,

@@ -89,7 +89,7 @@ pub(super) struct Reader {
     modified: bool,
     /// The file is of the newer format.
     blocks: Option<Blocks>,
-    /// What the packets begin with.
+    /// The type of each packet's first header.
     pub(super) link_type: u32,
 }
 

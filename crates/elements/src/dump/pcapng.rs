@@ -6,7 +6,7 @@ use super::pcap::Record;
 
 /// The type of a section's first block, the same in both byte orders.
 pub(super) const SECTION: u32 = 0x0a0d_0d0a;
-/// What says the byte order of a section.
+/// The magic number with the byte order of a section.
 const ORDER: u32 = 0x1a2b_3c4d;
 const INTERFACE: u32 = 1;
 const OLD_PACKET: u32 = 2;
@@ -22,7 +22,7 @@ const MAX_INTERFACES: usize = 65536;
 /// Bytes of a block that are no contents: type, length, length again.
 const FRAME_BYTES: usize = 12;
 
-/// What the times of an interface count.
+/// The unit of an interface's times.
 #[derive(Clone, Copy, Debug)]
 enum Unit {
     /// 10 to the power of minus this, in seconds.
@@ -238,7 +238,7 @@ impl Interface {
     }
 }
 
-/// What a block was.
+/// The kind of a block.
 enum Step {
     End,
     Packet(Record),

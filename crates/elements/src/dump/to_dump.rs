@@ -12,7 +12,7 @@
 //! ## Arguments
 //! - FILENAME: the file; `-` is standard output.
 //! - SNAPLEN: most bytes of a packet, default 2000; 0 for all.
-//! - ENCAP: what packets begin with: `ETHER` (default), `IP`, `PPP`, `FDDI`, `SLL`, `802_11` and
+//! - ENCAP: the header type of packets: `ETHER` (default), `IP`, `PPP`, `FDDI`, `SLL`, `802_11` and
 //!   others.
 //! - EXTRA_LENGTH (keyword): count the extra length annotation to a packet's length; default true.
 //! - NANO (keyword): write times in nanoseconds, not microseconds; default true.
@@ -22,7 +22,7 @@
 //! - `count` (read): packets written.
 //! - `filename` (read): FILENAME.
 //! - `reset_counts` (write): sets `count` to zero.
-//! - `flush` (write): writes what is still in memory to the file.
+//! - `flush` (write): writes the buffered data to the file.
 //!
 //! ## See also
 //! `FromDump`, `ToIPSummaryDump`
@@ -72,7 +72,7 @@ impl ToDump {
 
     fn flush(&mut self) {
         if let Some(file) = &mut self.file {
-            // Nobody is left to tell.
+            // No handler can report it any more.
             let _ = file.flush();
         }
     }

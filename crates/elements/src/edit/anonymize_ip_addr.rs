@@ -20,7 +20,7 @@
 //! - SEED (keyword): accepted; see `RandomSeed`.
 //!
 //! ## Handlers
-//! - `map` (read with parameter): what an address becomes.
+//! - `map` (read with parameter): the anonymous form of an address.
 //!
 //! ## See also
 //! `SetRandIPAddress`, `RandomSeed`
@@ -58,7 +58,8 @@ impl Class for AnonymizeIPAddr {
     const INFO: ClassInfo = ClassInfo::new("AnonymizeIPAddr", "1/1-2").processing("a/ah");
 }
 
-/// What an address becomes that has the first `same` bits of another, and not the next one.
+/// The anonymous form of an address that has the first `same` bits of another, and not the next
+/// one.
 fn output(other: u32, same: u32) -> u32 {
     let flipped = other ^ (1 << (31 - same));
     let rest = 0x7fff_ffff_u32 >> same;
@@ -215,7 +216,7 @@ mod tests {
     }
 
     proptest! {
-        /// As many first bits as two addresses have in common, as many have what they become.
+        /// As many first bits as two addresses have in common, as many have their anonymous forms.
         #[test]
         fn prefixes_are_preserved(addresses in prop::collection::vec(any::<u32>(), 2..20)) {
             let mut bench = Bench::new("AnonymizeIPAddr", &[]);

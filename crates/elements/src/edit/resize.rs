@@ -8,8 +8,8 @@
 //!
 //! ## Description
 //! Adds HEAD bytes in front of each packet and TAIL bytes behind it; takes bytes away where the
-//! number is negative. What comes back in front is what was there before, as of `Unstrip`, as far
-//! as there is room; all else is zero. A packet that would be too long is dropped.
+//! number is negative. Restored bytes at the front have their former contents, as of `Unstrip`, as
+//! far as there is room; all others are zero. A packet that would be too long is dropped.
 //!
 //! ## Arguments
 //! - HEAD, TAIL: bytes, default 0.

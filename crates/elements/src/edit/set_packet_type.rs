@@ -7,7 +7,7 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Sets for whom each packet counts as being on its link.
+//! Sets the packet type: the receivers for which a packet counts on its link.
 //!
 //! ## Arguments
 //! - TYPE: `HOST`, `BROADCAST`, `MULTICAST`, `OTHERHOST`, `OUTGOING`, `LOOPBACK` or `FASTROUTE`.

@@ -98,7 +98,7 @@ mod tests {
         }
     }
 
-    /// A second of bad packets, and what is told of it.
+    /// A second of bad packets, and its report.
     #[test]
     fn a_flood_of_bad_packets_writes_few_lines() {
         let mut bench = Bench::new("SetTCPChecksum", &[]);

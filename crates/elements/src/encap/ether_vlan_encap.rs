@@ -11,9 +11,9 @@
 //! the native VLAN.
 //!
 //! ## Arguments
-//! - ETHERTYPE: of what the packet carries.
+//! - ETHERTYPE: of the packet's contents.
 //! - SRC, DST: Ethernet addresses.
-//! - VLAN_TCI: the tag, a number, or `ANNO` for what each packet's annotation says.
+//! - VLAN_TCI: the tag, a number, or `ANNO` for each packet's annotation.
 //! - VLAN_PCP: priority, 0 to 7.
 //! - VLAN_ID (keyword): 0 to 4095, in place of VLAN_TCI.
 //! - NATIVE_VLAN (keyword): the VLAN without tag, default 0; -1 for none.

@@ -67,7 +67,7 @@ impl Ipv4 {
     }
 }
 
-/// What a packet has to hold behind its IPv4 header, with the header.
+/// The bytes that a packet must hold from its IPv4 header on.
 fn parts(packet: &mut Packet) -> (&mut [u8], &mut [u8]) {
     fields::network_mut(packet).unwrap_or_default()
 }
@@ -75,7 +75,7 @@ fn parts(packet: &mut Packet) -> (&mut [u8], &mut [u8]) {
 /// A VLAN tag from the arguments of several elements.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tag {
-    /// `None` for what the annotation says.
+    /// `None` for the annotation.
     tci: Option<u16>,
     /// VLAN that is sent without a tag.
     native: Option<u16>,

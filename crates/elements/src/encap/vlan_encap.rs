@@ -10,7 +10,7 @@
 //! Puts a VLAN tag (IEEE 802.1Q) into Ethernet frames. Frames of the native VLAN stay without.
 //!
 //! ## Arguments
-//! - VLAN_TCI: the tag, a number, or `ANNO` for what each packet's annotation says.
+//! - VLAN_TCI: the tag, a number, or `ANNO` for each packet's annotation.
 //! - VLAN_PCP: priority, 0 to 7.
 //! - VLAN_ID (keyword): 0 to 4095, in place of VLAN_TCI.
 //! - NATIVE_VLAN (keyword): the VLAN without tag, default 0; -1 for none.

@@ -1,5 +1,5 @@
-//! What holds for every class of the library: nothing is lost at a hot swap, and a configuration
-//! that is refused changes nothing.
+//! Properties of every class of the library: nothing is lost at a hot swap, and a refused
+//! configuration changes nothing.
 
 mod refused;
 mod swap;
@@ -8,7 +8,7 @@ use europa_engine::{Arena, Graph, NoDevices, Router};
 
 use crate::testing::Bench;
 
-/// Arguments of which one list at least fits most classes.
+/// Argument lists; at least one of them fits most classes.
 const CANDIDATES: &[&[&str]] = &[
     &[],
     &["1"],
@@ -123,8 +123,8 @@ fn fitting(class: &str) -> Option<(&'static [&'static str], bool)> {
         .find(|(arguments, single)| build(class, arguments, *single, &arena, 0).is_some())
 }
 
-/// Classes that do whatever their arguments or handlers say, those that open files and sockets, and
-/// parts of the tests.
+/// Classes whose effects depend on their arguments or handlers, those that open files and sockets,
+/// and parts of the tests.
 fn is_left_out(class: &str) -> bool {
     let some = ["FromDump", "FromIPSummaryDump", "Memif", "Message", "PanicTest", "Socket"];
     some.contains(&class)

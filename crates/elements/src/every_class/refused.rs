@@ -5,7 +5,7 @@ use europa_engine::{Arena, Flags, Router};
 use super::{build, fitting, is_left_out};
 use crate::testing::Bench;
 
-/// What all handlers of the element say that can be read without a parameter.
+/// The values of all handlers of the element that need no parameter.
 fn state(router: &mut Router) -> Vec<(String, String)> {
     let index = router.find("e").unwrap();
     let handlers = router.handlers(index);
@@ -21,7 +21,7 @@ fn state(router: &mut Router) -> Vec<(String, String)> {
 fn with_mistakes(class: &str) -> Vec<String> {
     let good = match class {
         "ARPResponder" => "10.9.9.9 02:00:00:00:00:09, ANNOUNCE true",
-        // All others that can be configured anew are queues.
+        // All others with reconfiguration are queues.
         _ => "7",
     };
     let wrong = ["NOSUCH 1", "10.0.0.0/33 x"];
@@ -61,7 +61,7 @@ fn a_value_that_is_refused_changes_nothing() {
         let mut router = build(class, arguments, single, &arena, 0).unwrap();
         let index = router.find("e").unwrap();
         let writable = router.handlers(index).into_iter();
-        // What writes files would write some.
+        // Elements that write files would write some.
         let writable = writable.filter(|(name, _)| !name.contains("file"));
         for (name, _) in writable.filter(|(_, flags)| flags.has(Flags::WRITE)) {
             for value in values {

@@ -48,15 +48,14 @@ fn fragment(id: u16, at: usize, more: bool) -> Vec<u8> {
     packet
 }
 
-/// Packets that wait for something in one element or another: later fragments, and packets for
-/// neighbours that nobody has heard of.
+/// Packets that elements keep: later fragments, and packets for unknown neighbours.
 fn first(arena: &Arena, time_ns: u64) -> Vec<Packet> {
     let mut all: Vec<Vec<u8>> = (1..4).map(|id| fragment(id, 8, false)).collect();
     all.extend((1..5).map(|n| ip_packet(0x0a00_0009, 0x0a00_0002, 9, &[n; 8])));
     all.iter().zip(time_ns..).map(|(bytes, time_ns)| packet(arena, bytes, time_ns)).collect()
 }
 
-/// What lets them go on: the first fragments, and the neighbour's answer.
+/// The packets that release the others: the first fragments, and the neighbour's answer.
 fn second(arena: &Arena, time_ns: u64) -> Vec<Packet> {
     let all = (1..4).map(|id| fragment(id, 0, true));
     all.zip(time_ns..).map(|(bytes, time_ns)| packet(arena, &bytes, time_ns)).collect()
@@ -70,7 +69,7 @@ fn packet(arena: &Arena, bytes: &[u8], time_ns: u64) -> Packet {
     packet
 }
 
-/// What has come out: of a push output with its number, of a pull output with none.
+/// The output: of a push output with its number, of a pull output with none.
 type Out = (Option<usize>, Vec<u8>);
 
 fn run(router: &mut Router, now_ns: u64) {
@@ -79,7 +78,7 @@ fn run(router: &mut Router, now_ns: u64) {
     }
 }
 
-/// What has come out since.
+/// The output since then.
 fn take_out(router: &mut Router, pull: usize, now_ns: u64) -> Vec<Out> {
     let pulls = router.find("puller").is_some();
     if pulls {
@@ -97,7 +96,7 @@ fn used(arena: &Arena) -> usize {
     arena.capacity() - arena.free()
 }
 
-/// What comes out of an element that is given packets, swapped if `swaps`, and given more; how many
+/// The output of an element that gets packets, is swapped if `swaps`, and gets more; how many
 /// packets it kept meanwhile.
 fn outcome(class: &str, arguments: &[&str], single: bool, swaps: bool) -> (Vec<Out>, usize) {
     let arena = Arena::heap(1024, 2048);
@@ -153,7 +152,7 @@ fn what_an_element_keeps_comes_out_after_a_swap() {
     }
 }
 
-/// Who adds a class that keeps packets adds it to [`KEEPS`].
+/// A new class that keeps packets also belongs into [`KEEPS`].
 #[test]
 fn no_other_class_keeps_packets() {
     let registry = Bench::registry();

@@ -14,9 +14,8 @@
 //! Tests are `[src|dst|src and dst|src or dst] [host|net] ADDRESS[/LENGTH]`, `[tcp|udp] [src|dst]
 //! port PORT`, `ip6 vers|class|dscp|flow|plen|hlim N`, `nxt PROTOCOL`, the name of a protocol,
 //! `frag`, `tcp opt FLAG`, `icmp6 type TYPE`, and `ether host ADDRESS`. A relation
-//! (`== != < > <= >=`) and a mask (`& MASK`) may stand before a number. They are joined as in
-//! `IPFilter`. Only the next header of the IPv6 header itself is looked at: what follows extension
-//! headers is not found.
+//! (`== != < > <= >=`) and a mask (`& MASK`) may stand before a number. They are joined as in `IPFilter`. Only the
+//! next header of the IPv6 header itself is read: headers behind extension headers are not found.
 //!
 //! ## Arguments
 //! - ACTION: `allow` (output 0), `deny` or `drop`, or the number of an output.

@@ -24,9 +24,9 @@
 //! - PATTERN: as above.
 //!
 //! ## Handlers
-//! - `program` (read): what the patterns were compiled to, a step a line: four bytes, counted from
-//!   the Ethernet header, from 256 on from the IP header, from 512 on from the transport header,
-//!   compared under a mask.
+//! - `program` (read): the compiled patterns, a step a line: four bytes, counted from the Ethernet
+//!   header, from 256 on from the IP header, from 512 on from the transport header, compared under
+//!   a mask.
 //!
 //! ## See also
 //! `IPClassifier`, `Classifier`
@@ -47,7 +47,7 @@ impl Class for IPFilter {
     const INFO: ClassInfo = ClassInfo::new("IPFilter", "1/-").processing("h/h").flow("x/x");
 }
 
-/// Where a pattern sends packets, and what it is.
+/// The target of a pattern, and its text.
 fn rule(
     text: &str,
     outputs: usize,

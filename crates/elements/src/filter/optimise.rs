@@ -1,11 +1,11 @@
-//! Makes programs shorter: what a step has settled is not asked again, and steps that compare
-//! the same bytes become one.
+//! Makes programs shorter: a settled test is not repeated, and steps that compare the same bytes
+//! become one.
 
 use super::program::{Next, Program, Step, Test};
 
 /// More steps than this are not optimised: it costs the square.
 const MAX_STEPS: usize = 1000;
-/// Ways to a step that are told apart. Two, TCP and UDP, lead to every comparison of ports.
+/// Ways to a step that are distinguished. Two, TCP and UDP, lead to every comparison of ports.
 const MAX_WAYS: usize = 4;
 
 /// Optimises a program whose steps lead only forward.
@@ -37,7 +37,7 @@ pub(super) fn masked(mut step: Step) -> Step {
     step
 }
 
-/// What is known of the bytes of a test: that they fit or not, or were not there.
+/// The known facts about the bytes of a test: that they fit or not, or were not there.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Fact {
     test: Test,
@@ -77,7 +77,7 @@ impl Fact {
     }
 }
 
-/// What has been settled on a way, in its order.
+/// The settled tests on a path, in order.
 type Way = Vec<Fact>;
 
 fn decided(way: &Way, step: &Step) -> Option<bool> {
@@ -119,7 +119,7 @@ fn thread(program: &mut Program) {
     }
 }
 
-/// What holds on all ways.
+/// The facts that hold on all paths.
 fn common(ways: &[Way]) -> Way {
     let (first, others) = ways.split_first().unwrap_or((const { &Way::new() }, &[]));
     first.iter().filter(|fact| others.iter().all(|way| way.contains(fact))).copied().collect()
@@ -172,8 +172,7 @@ fn inverted(step: Step) -> Step {
     Step { test, yes: step.no, no: step.yes, short_yes: !step.short_yes }
 }
 
-/// A step for two of which the second follows if the first fits, and what fits neither goes the
-/// same way.
+/// One step for two: the second follows if the first fits, and both have the same target otherwise.
 fn joined(first: &Step, second: &Step) -> Option<Step> {
     let (a, b) = (first.test, second.test);
     let same_bytes = (a.base, a.at) == (b.base, b.at) && !a.greater && !b.greater;

@@ -8,7 +8,7 @@
 //! test   := true | false | QUALIFIERS [ [POS:LEN] ] [& MASK] [RELATION] VALUE
 //! ```
 //!
-//! A test may leave out what the test before it has said: `src port 80 or 81`.
+//! A test may omit the words of the test before it: `src port 80 or 81`.
 
 mod compare;
 mod ip6;
@@ -42,7 +42,7 @@ enum Side {
     And,
 }
 
-/// What a test says of the transport protocol.
+/// A test's condition on the transport protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transport {
     Number(u8),
@@ -69,7 +69,7 @@ const fn segment_field(protocol: u8, offset: usize, length: usize) -> Kind {
     Kind::Field(Field { transport: Some(Transport::Number(protocol)), offset, length })
 }
 
-/// What a test is about.
+/// The subject of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Host,
@@ -85,7 +85,7 @@ enum Kind {
     Field(Field),
 }
 
-/// Words that say what a test is about.
+/// Words that name the subject of a test.
 const KINDS: &[(&str, Kind)] = &[
     ("host", Kind::Host),
     ("net", Kind::Net),
@@ -146,7 +146,7 @@ enum Relation {
     Less,
 }
 
-/// What the next test may leave out.
+/// The parts that the next test may omit.
 #[derive(Clone, Copy, Debug, Default)]
 struct Previous {
     kind: Option<Kind>,
@@ -194,7 +194,7 @@ pub(super) struct Parser<'a> {
     version: Version,
     previous: Previous,
     depth: usize,
-    /// What is odd.
+    /// The warning.
     pub(super) warnings: Vec<String>,
 }
 
@@ -517,7 +517,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Adds what was left out, and makes an expression.
+    /// Adds the omitted words, and makes an expression.
     fn finish(&mut self, mut primitive: Primitive) -> Result<Expr, String> {
         let previous = self.previous;
         let kind = match primitive.kind {

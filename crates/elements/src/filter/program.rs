@@ -15,8 +15,8 @@ pub(super) enum Base {
 }
 
 impl Base {
-    /// What programs that people read add to the offset. Offsets from the Ethernet header count
-    /// from two bytes before it.
+    /// The offset that listings of programs add. Offsets from the Ethernet header count from two
+    /// bytes before it.
     fn shown(self) -> usize {
         match self {
             Base::Mac => 0,
@@ -62,7 +62,7 @@ pub(super) enum Expr {
     If(Box<[Expr; 3]>),
 }
 
-/// What comes after a step.
+/// The successor of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     Drop,
@@ -183,8 +183,8 @@ impl Program {
     }
 }
 
-/// As [`word`], for offsets from two bytes before the Ethernet header on: counted so, what follows
-/// it lies at a multiple of four.
+/// As [`word`], for offsets from two bytes before the Ethernet header on: counted so, the bytes
+/// behind it lie at a multiple of four.
 fn mac_word(header: &[u8], test: &Test) -> Option<u32> {
     if header.len() + 2 < test.needed() {
         return None;

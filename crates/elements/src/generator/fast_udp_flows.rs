@@ -249,7 +249,7 @@ mod tests {
         let out = bench.run();
         assert_eq!(out.len(), 100);
         assert!(out.iter().all(|(_, frame)| frame.len() == 100));
-        // Each of five flows had 20 packets, ten of which have the same ports.
+        // Each of five flows had 20 packets, ten of them with the same ports.
         assert_eq!(flows(&out).len(), 10);
     }
 

@@ -13,7 +13,7 @@
 //! - ELEMENT (keyword, may be repeated): an element.
 //!
 //! ## Handlers
-//! - `add` (read with parameter): sum of what the handler named by the parameter answers.
+//! - `add` (read with parameter): sum of the values of the handler named by the parameter.
 //! - `avg` (read with parameter): the same, divided by the number of elements.
 //! - `write` (write): `HANDLER [VALUE]`, which is written to each element.
 //!
@@ -35,7 +35,7 @@ impl Class for HandlerAggregate {
 }
 
 impl HandlerAggregate {
-    /// The sum of what a handler answers; what is no number counts as 0.
+    /// The sum of a handler's values; a value that is no number counts as 0.
     fn sum(&self, call: &str, context: &mut Context<'_>) -> Result<f64, HandlerError> {
         let mut parameter = call;
         let handler = shift_word(&mut parameter);

@@ -1,4 +1,4 @@
-//! Traffic generators and what measures their traffic.
+//! Traffic generators and meters of their traffic.
 
 use europa_engine::Packet;
 use europa_packet::checksum;

@@ -27,7 +27,7 @@
 //! - `stop` (read, write): times that are left.
 //! - `loaded` (read): whether the packets have been taken from the inputs.
 //! - `count` (read): packets pushed.
-//! - `reset` (write): forgets the packets; they are pulled anew.
+//! - `reset` (write): forgets the packets, and pulls them again.
 //!
 //! ## See also
 //! `MultiReplayUnqueue`, `FromDump`, `FastUDPFlows`
@@ -87,7 +87,7 @@ impl Class for ReplayUnqueue {
 }
 
 impl ReplayUnqueue {
-    /// Pulls what the inputs have; whether there was any.
+    /// Pulls the inputs' packets; returns whether there were any.
     fn load(&mut self, context: &mut Context<'_>) -> bool {
         let most = self.limit.min(context.arena().capacity() / 4 * 3);
         let mut batch = context.take_batch();

@@ -14,7 +14,7 @@
 //! - L4: set the checksum of TCP and UDP, too; default false.
 //!
 //! ## Handlers
-//! - `drops` (read): packets without an IPv4 header, which pass all the same.
+//! - `drops` (read): packets without an IPv4 header, which pass.
 //!
 //! ## See also
 //! `SetIPChecksum`, `SetTCPChecksum`, `SetUDPChecksum`

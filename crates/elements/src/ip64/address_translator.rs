@@ -8,8 +8,9 @@
 //!
 //! ## Description
 //! Network address translation of IPv6: the source of outward packets, and the destination of inward
-//! ones, become another address and port. Checksums of TCP, UDP and ICMPv6 are computed anew. Packets
-//! that no mapping fits, and those of other protocols, are dropped. Packets start with the IP header.
+//! ones, become another address and port. Checksums of TCP, UDP and ICMPv6 are computed again.
+//! Packets that no mapping fits, and those of other protocols, are dropped. Packets start with the IP
+//! header.
 //!
 //! Addresses that embed the same IPv4 address, such as `::10.0.0.1` and `::ffff:10.0.0.1`, count as
 //! the same.
@@ -67,7 +68,7 @@ pub(crate) struct AddressTranslator {
     back: HashMap<(End, End), End>,
     next: u16,
     taken: usize,
-    /// That there are no more ports has been told.
+    /// The lack of ports has been reported.
     told: bool,
     drops: u64,
 }

@@ -8,8 +8,8 @@
 //!
 //! ## Description
 //! Makes IPv6 packets of IPv4 packets (RFC 2765). Addresses become those that embed them: of 10.0.0.1
-//! becomes `::ffff:10.0.0.1`. ICMP messages become those of ICMPv6; checksums are computed anew. The hop
-//! limit is the time to live plus 65, modulo 256, as in Click. Packets that have no counterpart are
+//! becomes `::ffff:10.0.0.1`. ICMP messages become those of ICMPv6; checksums are computed again. The
+//! hop limit is the time to live plus 65, modulo 256, as in Click. Packets that have no counterpart are
 //! dropped, among them fragments and those with IP options. Packets start with the IP header.
 //!
 //! ## Arguments

@@ -7,10 +7,9 @@
 //! One push input, one push output.
 //!
 //! ## Description
-//! Makes IPv4 packets of IPv6 packets (RFC 2765). Both addresses must embed an IPv4 address, as
-//! `::ffff:10.0.0.1` and `::10.0.0.1` do. ICMPv6 messages become those of ICMP; checksums are computed anew. Packets
-//! that have no counterpart are dropped. Packets start with the IP header, and extension headers are
-//! not looked at.
+//! Makes IPv4 packets of IPv6 packets (RFC 2765). Both addresses must embed an IPv4 address, as `::ffff:10.0.0.1`
+//! and `::10.0.0.1` do. ICMPv6 messages become those of ICMP; checksums are computed again. Packets that have no
+//! counterpart are dropped. Packets start with the IP header, and extension headers are not looked at.
 //!
 //! ## Arguments
 //! None.

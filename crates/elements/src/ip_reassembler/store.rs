@@ -2,7 +2,7 @@
 //!
 //! Packets that are incomplete form a list by the time of their first fragment, so the oldest is
 //! found and given up without a search. A packet has at most [`MOST_FRAGMENTS`] fragments, in the
-//! order of their offsets: adding one takes at most that many steps, whatever is sent.
+//! order of their offsets: adding one takes at most that many steps, for any traffic.
 
 use std::collections::HashMap;
 
@@ -51,11 +51,11 @@ struct Whole {
     expires_ns: u64,
 }
 
-/// What became of a fragment.
+/// The result for a fragment.
 pub(super) enum Added {
     /// It waits for others.
     Waits,
-    /// What it says is there already.
+    /// The bytes that it has already.
     Twice(Packet),
     /// The packet has more fragments than any that could be put together.
     TooMany(Packet),
@@ -130,7 +130,7 @@ impl Store {
         self.share.is_full()
     }
 
-    /// The packet whose first fragment came first, and when it is to be given up.
+    /// The packet whose first fragment came first, and the time to give it up.
     pub(super) fn oldest(&self) -> Option<(Key, u64)> {
         let whole = self.wholes.get(self.oldest as usize)?;
         Some((whole.key, whole.expires_ns))
@@ -204,7 +204,7 @@ impl Store {
         reached >= *length
     }
 
-    /// A packet of which nothing is there yet, the newest.
+    /// A packet without any fragment yet, the newest.
     fn begin(&mut self, key: Key, expires_ns: u64) -> u32 {
         let whole = Whole {
             key,
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The store keeps what a list would keep, in the order of age.
+        /// The store keeps the same packets as a list, in the order of age.
         #[test]
         fn bookkeeping_is_right(
             steps in prop::collection::vec((0u16..6, 0usize..6, any::<bool>(), any::<bool>()), 1..80)

@@ -7,7 +7,7 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Encrypts or decrypts what stands between the ESP header and the digest with AES of 128 bits, in
+//! Encrypts or decrypts the bytes between the ESP header and the digest with AES of 128 bits, in
 //! blocks of 16 bytes. As in Click, 8 bytes of the block before, at first the header's vector, are
 //! added to each; where the last block is half, the digest's first 8 bytes are encrypted with it.
 //! The key is the tunnel's that `RadixIPsecLookup` has found.

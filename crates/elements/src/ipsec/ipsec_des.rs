@@ -7,7 +7,7 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Encrypts or decrypts what stands between the ESP header and the digest with DES in CBC mode, from
+//! Encrypts or decrypts the bytes between the ESP header and the digest with DES in CBC mode, from
 //! the header's vector on. The key is the first 8 bytes of the tunnel's that `RadixIPsecLookup` has
 //! found. DES keeps nothing secret today; it is here for configurations that have it.
 //!

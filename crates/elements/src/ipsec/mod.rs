@@ -27,7 +27,7 @@ const DIGEST: usize = 12;
 /// Bytes of a key.
 const KEY: usize = 16;
 
-/// What both ends of a tunnel know of it.
+/// The shared state of both ends of a tunnel.
 #[derive(Debug)]
 struct Association {
     spi: u32,
@@ -52,7 +52,7 @@ thread_local! {
     static ALL: RefCell<Vec<Weak<RefCell<Association>>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Makes an association known; returns what annotations call it.
+/// Registers an association; returns its number in annotations.
 fn publish(association: &Shared) -> u32 {
     ALL.with_borrow_mut(|all| {
         let free = all.iter().position(|place| place.strong_count() == 0);
@@ -103,7 +103,7 @@ impl Association {
             return false;
         }
         if number == self.start && self.last != self.start {
-            // The other end has begun anew.
+            // The other end has restarted.
             (self.last, self.seen) = (number, 0);
             return true;
         }
@@ -159,7 +159,7 @@ mod tests {
         }))
     }
 
-    /// A packet with an association, that lives as long as what is returned.
+    /// A packet with an association, that lives as long as the result.
     pub(super) fn packet(data: &[u8], association: &Shared) -> Packet {
         let arena = europa_engine::Arena::heap(16, 2048);
         let mut packet = arena.packet(data).unwrap();

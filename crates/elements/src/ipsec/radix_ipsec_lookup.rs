@@ -55,7 +55,7 @@ struct Route {
     prefix: Ipv4Prefix,
     gateway: Option<Ipv4Addr>,
     output: usize,
-    /// The tunnel, and what annotations call it.
+    /// The tunnel, and its number in annotations.
     tunnel: Option<(Shared, u32)>,
 }
 
@@ -156,7 +156,7 @@ impl RadixIPsecLookup {
         routes.is_some_and(|routes| routes.contains_key(&prefix.network()))
     }
 
-    /// What annotations call the tunnel of this number.
+    /// The annotation's number of a tunnel.
     fn tunnel(&self, spi: u32) -> Option<u32> {
         let mut tunnels = self.routes.iter().flat_map(HashMap::values);
         tunnels.find_map(|route| {
@@ -335,7 +335,7 @@ mod tests {
         }
     }
 
-    /// Both ends of a tunnel: what enters it comes out, and no packet twice.
+    /// Both ends of a tunnel: each packet that enters comes out, and none twice.
     #[test]
     fn packets_go_through_a_tunnel() {
         for cipher in ["IPsecAES", "IPsecDES"] {

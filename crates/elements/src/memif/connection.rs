@@ -14,8 +14,8 @@ use europa_resource::Connector;
 
 use crate::prelude::*;
 
-/// Tokens of descriptors: what was opened, the peer's socket, its interrupts, and the first of
-/// those for clients that have not said yet what they want.
+/// Tokens of descriptors: the opened one, the peer's socket, its interrupts, and the first of those
+/// for clients before their request.
 const DOOR: u32 = 0;
 const PEER: u32 = 1;
 const INTERRUPT: u32 = 2;
@@ -37,11 +37,11 @@ const PATIENCE_NS: u64 = 5_000_000_000;
 /// Reasons are logged no more often.
 const LOG_NS: u64 = 1_000_000_000;
 
-/// What was opened for it.
+/// The descriptor that was opened for it.
 enum Door {
     /// Clients come here.
     Listener(Rc<OwnedFd>),
-    /// Whoever connects to the server.
+    /// The side that connects to the server.
     Connector(Connector),
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Link {
     armed: bool,
 }
 
-/// What all connections have done.
+/// The counters of all connections.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Counts {
     pub(super) sent: u64,
@@ -67,15 +67,15 @@ pub(super) struct Counts {
     pub(super) interrupts: u64,
 }
 
-/// What it is to be.
+/// The wanted role.
 struct Setup {
     role: Role,
     config: Config,
     resource: Resource,
 }
 
-/// The interfaces of one socket. The element that listens there, the first of them, hears which one
-/// a client wants; each other finds its clients here in the round that follows.
+/// The interfaces of one socket. The first element that listens there learns which one a client
+/// wants; each other finds its clients here in the round that follows.
 #[derive(Default)]
 struct Lobby {
     ids: Vec<u32>,
@@ -103,7 +103,7 @@ pub(super) struct Connection {
     past: Counts,
     pub(super) disconnects: u64,
     pub(super) reason: String,
-    /// What was logged last, and when.
+    /// The last log message, and its time.
     told: Option<(String, u64)>,
 }
 
@@ -117,7 +117,7 @@ fn signal() -> Result<Signal, MemifError> {
     Ok(SIGNAL.get_or_init(|| signal).clone())
 }
 
-/// Waits for a descriptor that somebody else owns.
+/// Waits for a descriptor of another owner.
 fn watch(token: u32, descriptor: BorrowedFd<'_>, context: &mut Context<'_>) {
     // Where there is no descriptor left, the next look or the timer has to do.
     if let Ok(own) = descriptor.try_clone_to_owned() {
@@ -150,7 +150,7 @@ impl Connection {
         if !self.is_guest {
             self.door = Some(Door::new(setup.role, context.open(&setup.resource)?));
         }
-        // Not before the element of before has handed over what it has.
+        // Not before the former element has handed over its state.
         context.schedule(BEGIN, context.now_ns());
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Connection {
         }
         let (door, lobby, is_guest) = (self.door.take(), self.lobby.clone(), self.is_guest);
         let before = std::mem::take(old);
-        // Who listened before may not any more, and the other way round.
+        // A former listener must connect, and the other way round.
         let door = if is_guest { None } else { before.door.or(door) };
         let greetings = if is_guest { Greetings::default() } else { before.greetings };
         *self = Connection { door, greetings, lobby, is_guest, ..before };
@@ -185,7 +185,7 @@ impl Connection {
         }
     }
 
-    /// Waits for what there is, and has a client connect.
+    /// Waits for the next event, and has a client connect.
     fn begin(&mut self, context: &mut Context<'_>) {
         let Some(setup) = &self.setup else { return };
         if self.port.is_none() {
@@ -198,7 +198,7 @@ impl Connection {
             }
         }
         if self.door.is_none() && !self.is_guest {
-            // Whoever connected has gone; maybe there is another one.
+            // The connected peer has gone; perhaps another one waits.
             match context.devices().open(&setup.resource) {
                 Ok(opened) => self.door = Some(Door::new(setup.role, opened)),
                 Err(_) => return self.missed("nobody connects for this router", context),
@@ -262,13 +262,13 @@ impl Connection {
         }
     }
 
-    /// Whoever connects has gone.
+    /// The connecting peer has gone.
     fn close(&mut self, context: &mut Context<'_>) {
         context.unwatch(DOOR, Interest::Read);
         (self.door, self.asked) = (None, false);
     }
 
-    /// Server: takes those who have come, as many as may be silent.
+    /// Server: accepts waiting connections, up to the limit of silent ones.
     fn accept(&mut self, context: &mut Context<'_>) {
         let (Some(Door::Listener(listener)), Some(setup)) = (&self.door, &self.setup) else {
             return;
@@ -278,13 +278,13 @@ impl Connection {
         let least = Config { log2_entries, ..setup.config.clone() };
         for _ in 0..MOST_SILENT {
             let Ok(Some(client)) = socket::accept(listener) else { break };
-            // One that has gone already is nobody's loss.
+            // A connection that has already ended is no loss.
             let _ = self.greetings.add(client, &least);
         }
         self.greet(context);
     }
 
-    /// Server: hears which interface clients want.
+    /// Server: reads which interface clients want.
     fn greet(&mut self, context: &mut Context<'_>) {
         for _ in 0..MOST_SILENT {
             match self.greetings.process() {
@@ -335,7 +335,7 @@ impl Connection {
         self.converse(context);
     }
 
-    /// Hears what the peer says.
+    /// Reads the peer's messages.
     fn converse(&mut self, context: &mut Context<'_>) {
         while let Some(event) = self.port.as_mut().and_then(Port::process) {
             match event {
@@ -407,7 +407,7 @@ impl Connection {
         self.missed(&reason, context);
     }
 
-    /// Sends what the ring takes, from the front of `batch`, and leaves the rest.
+    /// Sends as much as the ring takes, from the front of `batch`, and leaves the rest.
     #[inline]
     pub(super) fn transmit(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let Some(link) = &mut self.link else { return };

@@ -57,7 +57,7 @@ impl Run {
         ready.map(|(watched, _)| (watched.element, watched.token)).collect()
     }
 
-    /// One round, and what is ready.
+    /// One round, and the ready descriptors.
     fn round(&mut self) {
         let now_ns = self.started.elapsed().as_nanos() as u64;
         self.router.run_once(now_ns, &mut NoDevices);
@@ -106,7 +106,7 @@ fn frame(number: usize) -> Vec<u8> {
 fn frames_go_both_ways_in_order_and_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = socket(folder.path());
-    // What is pushed must fit into the ring, what is pulled waits for room.
+    // A pushed packet must fit into the ring, a pulled one waits for room.
     let mut run = Run::new(&[
         ("server", "Null", &[&path, "ID 7", "SECRET sesame", "RING_SIZE 256"]),
         ("client", "Queue", &[&path, "ID 7", "SECRET sesame", "SERVER false", "RING_SIZE 16"]),
@@ -142,7 +142,7 @@ fn frames_go_both_ways_in_order_and_are_counted() {
         assert_eq!(run.read(handler), value, "{handler}");
     }
     assert!(run.read("server.peer").starts_with("Europa "));
-    // 16 fit, and nobody takes any meanwhile.
+    // 16 fit, and no reader takes any meanwhile.
     run.give(0, (0..100).map(frame));
     run.until("drops", |run| run.read("server.drops") == "84");
 }

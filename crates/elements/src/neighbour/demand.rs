@@ -42,7 +42,7 @@ impl<A: Address> Neighbours<A> {
         }
         let ask = entry.may_ask(now_ns);
         entry.usable_until_ns = 0;
-        // While somebody sends to it, it does not expire, but is the first to go.
+        // While packets go to it, it does not expire, but it is the first to be evicted.
         let millisecond_ns = now_ns / MILLISECOND_NS * MILLISECOND_NS;
         let least_ns = millisecond_ns.saturating_sub(expire_ns);
         if entry.confirmed_ns < least_ns {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use europa_engine::{Arguments, ConfigError};
 
-/// Most entries and packets that a table can be told to have.
+/// Highest limits of entries and packets that a table accepts.
 pub(crate) const MOST: usize = 1 << 18;
 
 /// Bounds and times of a table.
@@ -29,7 +29,7 @@ pub(crate) struct Limits {
     /// Only packets make questions, as in Click: at most one in 100 ms, and after ten without an
     /// answer one in 2 s. No question is repeated by itself, and entries go when they expire.
     pub(crate) on_demand: bool,
-    /// What fraction of the packets that wait makes room for others where that is so.
+    /// The fraction of the waiting packets that is dropped to make room, if any is.
     pub(crate) slim: usize,
 }
 
@@ -49,8 +49,7 @@ impl Limits {
     };
 
     /// The bounds that an element's arguments give: CAPACITY, ENTRY_CAPACITY,
-    /// ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR and TIMEOUT; 0 means none, but for what memory
-    /// there is.
+    /// ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR and TIMEOUT; 0 means none, except the memory.
     pub(crate) fn configure(self, arguments: &mut Arguments<'_>) -> Result<Limits, ConfigError> {
         let mut bound = |name, default| {
             let value = arguments.keyword::<usize>(name)?.unwrap_or(default);

@@ -1,4 +1,4 @@
-//! What a table shows.
+//! The lines that a table shows.
 
 use super::{Address, Entry, Limits, Neighbours, State};
 

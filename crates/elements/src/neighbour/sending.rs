@@ -1,4 +1,4 @@
-//! What elements that have a table do alike: sending, timers, arguments.
+//! The common code of elements with a table: sending, timers, arguments.
 
 use europa_engine::{Arguments, Batch, ConfigError, Context, Names, Packet, Value};
 
@@ -80,7 +80,7 @@ impl<A: Address> Neighbours<A> {
         context.push_batch(0, batch);
     }
 
-    /// Takes in what somebody says, and sends the packets that waited for it. Returns how many of
+    /// Takes in a neighbour's claim, and sends the packets that waited for it. Returns how many of
     /// them were too long.
     pub(crate) fn learn_and_send(&mut self, told: Told<A>, context: &mut Context<'_>) -> u64 {
         let (now_ns, mut drops) = (context.now_ns(), 0);

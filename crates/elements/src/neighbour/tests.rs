@@ -98,7 +98,7 @@ fn what_is_told_counts_as_rfc_4861_says() {
 }
 
 proptest! {
-    /// Bounds hold, no packet is lost or freed twice, and what is known is found.
+    /// Bounds hold, no packet is lost or freed twice, and known neighbours are found.
     #[test]
     fn tables_stay_within_their_bounds(
         steps in prop::collection::vec((0u8..5, 0u32..20, 0u64..20), 1..200),

@@ -83,8 +83,7 @@ impl<A: Address> Neighbours<A> {
             let found = self.find(address).or_else(|| self.create(address, entry.confirmed_ns));
             let Some(index) = found else { continue };
             let Some(entry) = self.entries.get_mut(index) else { continue };
-            // One that is known here was told by the new configuration. Its packets have no way out
-            // from here.
+            // A static entry of the new configuration. Its packets have no way out from here.
             if entry.state != State::Incomplete {
                 continue;
             }

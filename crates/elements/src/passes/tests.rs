@@ -1,4 +1,4 @@
-//! Graphs with passes do what they do without: to good packets and broken ones.
+//! Graphs with passes give the same results as without: for good packets and broken ones.
 
 use europa_engine::{Arena, Flags, Graph, NoDevices, Packet, PacketType, Registry, Router};
 use europa_packet::checksum;
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use crate::testing::{Bench, part};
 
-/// What a packet is like.
+/// The kind of a packet.
 #[derive(Clone, Debug)]
 struct Sketch {
     ether_type: u16,
@@ -166,9 +166,9 @@ impl Plan {
     }
 }
 
-/// A router of which some elements may be missing, and a second source that pushes to the
-/// element in the middle of each chain. Look-up: 10.0/16 to output 0, 10.1/16 to 1, 10.2/16
-/// to 2, 10.3/16 to 0 by a gateway.
+/// A router with some elements missing, and a second source that pushes to the element in the
+/// middle of each chain. Look-up: 10.0/16 to output 0, 10.1/16 to 1, 10.2/16 to 2, 10.3/16 to 0 by
+/// a gateway.
 fn graph(ingress: u32, egress: u32, anno: usize) -> Graph {
     let mut graph = Graph::default();
     let (source, second) =
@@ -255,8 +255,8 @@ fn seen(packet: &Packet) -> String {
     )
 }
 
-/// Everything that can be seen of a router: what came out of it in order, by output, and what
-/// its handlers say.
+/// Everything that can be observed of a router: its packets in order, by output, and its handlers'
+/// values.
 fn run(registry: &Registry, graph: &Graph, rounds: &[Vec<Sketch>]) -> Vec<String> {
     let arena = Arena::heap(4096, 2048);
     let graph = graph.clone().resolved(registry);

@@ -4,11 +4,11 @@
 //! `FrontDropQueue([CAPACITY])`
 //!
 //! ## Ports
-//! One push input, one pull output. A second, push output, if connected, gets the packets that give
-//! way.
+//! One push input, one pull output. A second, push output, if connected, gets the packets that make
+//! room.
 //!
 //! ## Description
-//! Keeps packets in order until they are pulled. When it is full, the oldest gives way to a new
+//! Keeps packets in order until they are pulled. When it is full, a new packet replaces the oldest
 //! one.
 //!
 //! ## Arguments
@@ -50,7 +50,7 @@ impl Element for FrontDropQueue {
         }
     }
 
-    /// Not of room: there always is, as others give way.
+    /// Not of room: there always is, as other packets leave.
     fn notifies(&self) -> Notifies {
         Notifies::PACKETS
     }

@@ -8,9 +8,9 @@
 //! not fit.
 //!
 //! ## Description
-//! Keeps packets until they are pulled. What comes by input 0 is put behind all others, or does not
-//! fit if the queue is full; what comes by input 1 is put in front of them, and if the queue is
-//! full the last one gives way.
+//! Keeps packets until they are pulled. Packets of input 0 are put behind all others, or do not fit
+//! if the queue is full. Packets of input 1 are put in front of them; if the queue is full, the
+//! last one is dropped.
 //!
 //! ## Arguments
 //! - CAPACITY: most packets, default 1000.
@@ -54,7 +54,7 @@ impl Element for MixedQueue {
         }
     }
 
-    /// Not of room: there always is, as others give way.
+    /// Not of room: there always is, as other packets leave.
     fn notifies(&self) -> Notifies {
         Notifies::PACKETS
     }

@@ -8,17 +8,17 @@
 //! not fit.
 //!
 //! ## Description
-//! A queue that drops the difference frames of MPEG transport streams before their key frames: what
-//! carries nothing but difference frames gets half of the room, everything else all of it. Where
-//! there is too little rate behind the queue, a picture stutters then, where after a lost key frame
-//! there would be none to the next one. A frame of which something was dropped is dropped from
-//! there to its end: it could not be shown. The order stays as it was.
+//! A queue that drops the difference frames of MPEG transport streams before their key frames:
+//! packets with difference frames only get half of the room, all others all of it. Where there is
+//! too little rate behind the queue, a picture stutters then, where after a lost key frame there
+//! would be none to the next one. After a drop, the rest of the frame is dropped too: a player
+//! could not show it. The order stays as it was.
 //!
-//! The transport packets of a stream, 188 bytes each, are expected at the packet's end, after
-//! whatever headers, and in clear. A frame is a key frame if its picture header (MPEG-2), its first
-//! slice (H.264) or the transport packet (random access indicator) says so. What is no transport
-//! stream, and sound, tables and all else in one, counts like a key frame. It is an example of what
-//! a router can know of its traffic and a network cannot.
+//! The transport packets of a stream, 188 bytes each, are expected at the packet's end, behind any
+//! headers, and not encrypted. A frame is a key frame by its picture header (MPEG-2), its first
+//! slice (H.264) or the transport packet (random access indicator). Packets without a transport
+//! stream, and those with sound, tables and all else in one, count like a key frame. It is an
+//! example of knowledge about traffic that a router has and a network does not.
 //!
 //! ## Arguments
 //! - CAPACITY: most packets, default 1000.
@@ -40,18 +40,18 @@ use crate::queue::Queue;
 const TRANSPORT_BYTES: usize = 188;
 const SYNC: u8 = 0x47;
 
-/// What a transport packet carries.
+/// The contents of a transport packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Carries {
     /// A key frame, or something else.
     #[default]
     Key,
     Difference,
-    /// Of a difference frame of which something was dropped.
+    /// Of a difference frame with a drop.
     Spoilt,
 }
 
-/// What each stream of pictures is in the middle of, by its number (PID).
+/// The present frame of each stream of pictures, by its number (PID).
 struct Frames(Box<[Carries; 1 << 13]>);
 
 impl Default for Frames {
@@ -72,7 +72,7 @@ fn stream(one: &[u8; TRANSPORT_BYTES]) -> usize {
     usize::from(u16::from_be_bytes([one[1], one[2]]) & 0x1fff)
 }
 
-/// What begins in a transport packet, if something does. ISO 13818-1, 2.4.3.
+/// The frame that begins in a transport packet, if one does. ISO 13818-1, 2.4.3.
 fn begins(one: &[u8; TRANSPORT_BYTES]) -> Option<Carries> {
     let (starts, adaptation, payload) =
         (one[1] & 0x40 != 0, one[3] & 0x20 != 0, one[3] & 0x10 != 0);
@@ -94,7 +94,7 @@ fn begins(one: &[u8; TRANSPORT_BYTES]) -> Option<Carries> {
     let pictures = elementary.get(header..).unwrap_or_default();
     for code in pictures.windows(6).filter(|window| window.starts_with(&[0, 0, 1])) {
         match code[3] {
-            // MPEG-2: a picture's header, of which 1 is one that stands alone (13818-2, 6.3.9).
+            // MPEG-2: a picture's header; 1 is a picture that stands alone (13818-2, 6.3.9).
             0 if code[5] >> 3 & 7 == 1 => return Some(Carries::Key),
             0 => return Some(Carries::Difference),
             0xb3 | 0xb8 => return Some(Carries::Key),
@@ -111,7 +111,7 @@ fn begins(one: &[u8; TRANSPORT_BYTES]) -> Option<Carries> {
 }
 
 impl Frames {
-    /// What a packet carries: the most precious thing in it.
+    /// The contents of a packet: the most important part.
     fn judge(&mut self, data: &[u8]) -> Carries {
         let mut found = None;
         for one in transport(data) {
@@ -127,7 +127,7 @@ impl Frames {
         found.unwrap_or_default()
     }
 
-    /// A packet was dropped: what follows of its difference frames cannot be shown.
+    /// A packet was dropped: the rest of its difference frames cannot be shown.
     fn spoil(&mut self, data: &[u8]) {
         for one in transport(data) {
             if let Some(state) = self.0.get_mut(stream(one))
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::testing::Bench;
 
-    /// A transport packet of a stream; what begins in it, if something does.
+    /// A transport packet of a stream, and the frame that begins in it, if one does.
     fn one(stream: u16, begins: &[u8]) -> Vec<u8> {
         let mut one = vec![0xff; TRANSPORT_BYTES];
         one[0] = SYNC;
@@ -233,7 +233,8 @@ mod tests {
         assert_eq!(bench.push(0, &[&b]), [(1, b.clone())]);
         assert_eq!(bench.pull(1), std::slice::from_ref(&b));
         assert_eq!(bench.push(0, &[&more]), [(1, more.clone())]);
-        // Key frames fit, and what stands in one packet with them, and what is no stream at all.
+        // Key frames fit, and so do the parts in one packet with them, and packets without a
+        // stream.
         let mixed = packet(&[one(9, &B), one(8, &[])]);
         assert_eq!(bench.push(0, &[&i, &mixed, b"other"]), []);
         assert_eq!(bench.push(0, &[&i]), [(1, i.clone())], "full");

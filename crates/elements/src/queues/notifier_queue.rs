@@ -8,8 +8,8 @@
 //! not fit.
 //!
 //! ## Description
-//! Keeps packets in order until they are pulled. As `Queue`, but nobody before it is told when it
-//! is full.
+//! Keeps packets in order until they are pulled. As `Queue`, but elements before it get no signal
+//! when it is full.
 //!
 //! ## Arguments
 //! - CAPACITY: most packets, default 1000.

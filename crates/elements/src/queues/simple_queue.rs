@@ -8,8 +8,8 @@
 //! not fit.
 //!
 //! ## Description
-//! Keeps packets in order until they are pulled. The same as `Queue`: what Click leaves out here,
-//! telling who pulls that there is something, costs nothing.
+//! Keeps packets in order until they are pulled. The same as `Queue`: the signal to the pulling
+//! element, which Click leaves out here, costs nothing.
 //!
 //! ## Arguments
 //! - CAPACITY: most packets, default 1000.

@@ -1,4 +1,4 @@
-//! What all rewriters share: how a packet finds its flow, or makes one, and what becomes of it.
+//! The common part of all rewriters: how a packet finds its flow, or makes one, and the rewriting.
 
 mod handlers;
 mod headers;
@@ -19,16 +19,16 @@ use crate::fields::{be16, be32, is_first, network, network_mut};
 
 pub(super) use self::handlers::{HANDLERS, TCP_HANDLERS};
 
-/// What makes a flow.
+/// The parameters of a new flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Addresses and ports; TCP and UDP apart.
     TcpAndUdp,
     /// Addresses and ports of TCP.
     Tcp,
-    /// Addresses and ports, whatever protocol has them.
+    /// Addresses and ports, of any protocol.
     Udp,
-    /// The source address, on the way back the destination address.
+    /// The source address; for replies the destination address.
     Address,
     /// Both addresses.
     AddressPair,
@@ -47,7 +47,7 @@ pub(crate) struct Rewriter {
     failures: Vec<u64>,
     /// Perhaps shared with other rewriters, and then bounded together.
     table: Rc<RefCell<Table>>,
-    /// What its spaces in the table begin with.
+    /// The names of its spaces in the table.
     owner: u8,
     /// The rewriter whose table it uses, if not its own.
     host: Option<String>,
@@ -56,13 +56,13 @@ pub(crate) struct Rewriter {
     reply_annotation: Option<usize>,
 }
 
-/// What is to be done with a packet.
+/// The verdict for a packet.
 enum Fate {
     Drop,
     Output(usize),
 }
 
-/// What identifies a packet's flow.
+/// The identity of a packet's flow.
 struct Key {
     space: Space,
     id: FlowId,
@@ -91,7 +91,7 @@ impl Rewriter {
         }
     }
 
-    /// Forgets what has expired, and what is too much.
+    /// Removes expired flows, and those over the limit.
     fn shrink(&self, now_ns: u64) {
         let mut table = self.table.borrow_mut();
         let most = table.capacity;
@@ -120,7 +120,7 @@ impl Rewriter {
         }
     }
 
-    /// What a packet's flow is known by; `None` if rewriters of this kind leave it alone.
+    /// The key of a packet's flow; `None` if rewriters of this kind ignore it.
     fn key(&self, packet: &Packet) -> Option<Key> {
         let (header, rest) = network(packet)?;
         let (source, destination) = (be32(header, 12)?, be32(header, 16)?);
@@ -159,7 +159,7 @@ impl Rewriter {
         Space::from(self.owner) << 8 | Space::from(protocol)
     }
 
-    /// Looks a flow up by what one of its packets says.
+    /// Looks a flow up by one of its packets.
     fn find(&self, space: Space, id: FlowId) -> Option<Found> {
         let table = self.table.borrow();
         if self.kind != Kind::Address {
@@ -323,7 +323,7 @@ impl Rewriter {
         Fate::Output(output)
     }
 
-    /// What becomes of packets that no flow can be made for.
+    /// The verdict for packets without room for a flow.
     fn pass(&self, input: usize) -> Fate {
         match self.specs.get(input) {
             Some(Spec::Pass(output)) => Fate::Output(*output),
@@ -361,7 +361,7 @@ pub(crate) fn of(element: &mut dyn Element) -> Option<&mut Rewriter> {
     )
 }
 
-/// Writes what all rewriters' `Element` has in common.
+/// Writes the common part of all rewriters' `Element`.
 macro_rules! rewriter_element {
     ($handlers:expr) => {
         fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {

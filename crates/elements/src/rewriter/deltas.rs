@@ -28,7 +28,7 @@ impl Change {
     }
 }
 
-/// What is done to the sequence numbers of both directions.
+/// The change of the sequence numbers of both directions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Deltas {
     /// By direction, oldest first.
@@ -44,7 +44,7 @@ impl Deltas {
         {
             return;
         }
-        // The same segment once more replaces what was done for it.
+        // The same segment once more replaces the change for it.
         changes.pop_if(|last| last.from == Some(from));
         let before = changes.last().map_or(0, |last| last.by);
         changes.push(Change { from: Some(from), by: before.wrapping_add_signed(by) });

@@ -28,7 +28,7 @@ impl FlowId {
         if reply { self.destination_port } else { self.source_port }
     }
 
-    /// The way back.
+    /// The reply direction.
     pub(crate) fn reverse(self) -> FlowId {
         FlowId {
             source: self.destination,
@@ -46,25 +46,25 @@ impl std::fmt::Display for FlowId {
     }
 }
 
-/// What is told apart beside addresses and ports: in the lower byte TCP and UDP, say, in the upper
-/// one whose flow it is of the rewriters that share a table.
+/// The key of a flow in addition to addresses and ports: in the lower byte the protocol, in the
+/// upper one the rewriter among those that share a table.
 pub(crate) type Space = u16;
 
-/// A flow and what becomes of it.
+/// A flow and its rewriting.
 #[derive(Clone, Debug)]
 pub(crate) struct Flow {
     pub(crate) space: Space,
-    /// As it comes, and the way back as it comes.
+    /// Unchanged, and replies unchanged.
     pub(crate) ids: [FlowId; 2],
     /// Where packets leave, by direction.
     pub(crate) outputs: [usize; 2],
     /// Where it came in first.
     pub(crate) input: usize,
-    /// Annotation of the first packet, for the way back.
+    /// Annotation of the first packet, for replies.
     pub(crate) reply_annotation: u8,
-    /// What its kind of rewriter knows of it.
+    /// The rewriter's own state of it.
     pub(crate) state: u8,
-    /// Until then nobody else gets its place.
+    /// Until then no other flow gets its place.
     pub(crate) guaranteed_ns: u64,
     /// Then it may be forgotten.
     pub(crate) expires_ns: u64,
@@ -85,7 +85,7 @@ impl Flow {
         self.space as u8
     }
 
-    /// What packets of a direction become.
+    /// The rewritten form of a direction's packets.
     pub(crate) fn rewritten(&self, back: bool) -> FlowId {
         let [forth, reply] = self.ids;
         if back { forth.reverse() } else { reply.reverse() }
@@ -137,7 +137,7 @@ pub(crate) struct Table {
     counts: HashMap<(u8, usize), u64>,
 }
 
-/// More flows than this are not kept, whatever the configuration says: about 200 MB.
+/// More flows than this are not kept, for any configuration: about 200 MB.
 pub(crate) const MAX_CAPACITY: usize = 1 << 20;
 
 impl Default for Table {
@@ -163,7 +163,7 @@ impl Table {
         self.flows.len() - self.free.len()
     }
 
-    /// One more rewriter has flows here: what its spaces begin with.
+    /// One more rewriter has flows here: the names of its spaces.
     pub(crate) fn own(&mut self) -> u8 {
         self.owners = self.owners.saturating_add(1);
         self.owners - 1
@@ -228,7 +228,7 @@ impl Table {
     pub(crate) fn keep(&mut self, index: usize, guaranteed_ns: u64, expires_ns: u64) {
         let Some(flow) = self.get(index) else { return };
         (flow.guaranteed_ns, flow.expires_ns) = (guaranteed_ns, expires_ns);
-        // Only what is found too late could not be put right.
+        // Only late findings could not be repaired.
         match flow.noted {
             (true, noted_ns) if guaranteed_ns < noted_ns => self.note(index, (true, guaranteed_ns)),
             (false, noted_ns) if expires_ns < noted_ns => self.note(index, (false, expires_ns)),
@@ -350,7 +350,7 @@ mod tests {
         assert!(table.find(0, flow(2, 0, 0).ids[1]).is_some_and(|(_, back)| back));
         // One without guarantee that would be the first to go does not come in.
         assert_eq!(table.add(flow(4, 0, 50), 7), None);
-        // What is kept for less long than before goes first.
+        // Flows with a shortened lifetime go first.
         table.add(flow(5, 0, 300), 12).unwrap();
         table.keep(second, 0, 13);
         table.add(flow(6, 0, 301), 12).unwrap();

@@ -10,9 +10,9 @@
 //! Looks for `PORT` commands in the control connections of FTP, which pass it before they come to
 //! CONTROL_REWRITER. The address and port that a command names get a flow in DATA_REWRITER, from
 //! the server's data port (one below its control port), as if a packet of it had come by input
-//! DATA_REWRITER_INPUT. The command then names what that flow is rewritten to. As it may
-//! get longer or shorter, CONTROL_REWRITER moves the sequence numbers that follow, for which
-//! the control connection must have a flow there already.
+//! DATA_REWRITER_INPUT. The command then names the rewritten address of that flow. As it may get
+//! longer or shorter, CONTROL_REWRITER moves the sequence numbers that follow, for which the
+//! control connection must have a flow there already.
 //!
 //! ## Arguments
 //! - CONTROL_REWRITER: a `TCPRewriter`.
@@ -111,7 +111,7 @@ impl FTPPortMapper {
             let rewriter = core::of(element)?;
             let (index, back) = rewriter.connection(data_id, Some(self.input), packet, context)?;
             rewriter.flow(index, |flow| {
-                // What holds for the control connection holds for its data.
+                // The mapping of the control connection also holds for its data.
                 flow.reply_annotation = annotation;
                 flow.rewritten(back)
             })

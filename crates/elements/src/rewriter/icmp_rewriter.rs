@@ -8,7 +8,7 @@
 //!
 //! ## Description
 //! Rewrites ICMP errors that come back for packets which a rewriter has changed: their destination
-//! and the packet inside become what the flow's packets were before. Errors about other flows, and
+//! and the packet inside get the original addresses of the flow. Errors about other flows, and
 //! other packets, leave by output 1, or are dropped. The network header annotation must be set.
 //!
 //! ## Arguments
@@ -45,7 +45,7 @@ impl Class for ICMPRewriter {
     const INFO: ClassInfo = ClassInfo::new("ICMPRewriter", "1-/1-").processing("h/h");
 }
 
-/// What an error says about the packet that it is about.
+/// The header of the packet that an error quotes.
 struct Inner {
     protocol: u8,
     /// As a reply to that packet would come.

@@ -9,18 +9,18 @@
 //! ## Description
 //! Rewrites addresses and ports of TCP and UDP packets, flow by flow (network address and port
 //! translation): the first packet of a flow decides by the specification of its input, all others
-//! follow, and replies are rewritten back. TCP and UDP flows are told apart. Checksums are
+//! follow, and replies are rewritten back. TCP and UDP flows are distinguished. Checksums are
 //! corrected by difference. Other packets, and fragments but the first, are dropped, or passed
 //! where the input says `pass`. The network header annotation must be set.
 //!
 //! ## Arguments
-//! - SPEC: for each input, what becomes of packets of new flows that come by it: `drop`; `pass
-//!   [OUTPUT]` as they are; `keep FOUTPUT ROUTPUT`, a flow that changes nothing; `pattern SADDR
-//!   SPORT DADDR DPORT FOUTPUT ROUTPUT`, a flow with new addresses and ports, which leaves by
-//!   FOUTPUT, and whose replies leave by ROUTPUT; or the name of a mapper. In a pattern `-` keeps
-//!   what is there. SPORT may be a range, `1024-65535`: the flow's own port if it is in it and
-//!   free, else a random one; with `#` behind it one after the other, with `?` always a random one.
-//!   Without ports, SADDR may be a range or a prefix. A pattern may also be the name of one of
+//! - SPEC: for each input, the treatment of packets of new flows: `drop`; `pass [OUTPUT]`
+//!   unchanged; `keep FOUTPUT ROUTPUT`, a flow that changes nothing; `pattern SADDR SPORT DADDR
+//!   DPORT FOUTPUT ROUTPUT`, a flow with new addresses and ports, which leaves by FOUTPUT, and
+//!   whose replies leave by ROUTPUT; or the name of a mapper. In a pattern `-` keeps the packet's
+//!   value. SPORT may be a range, `1024-65535`: the flow's own port if it is in it and free, else a
+//!   random one; with `#` behind it one after the other, with `?` always a random one. Without
+//!   ports, SADDR may be a range or a prefix. A pattern may also be the name of one of
 //!   `IPRewriterPatterns`.
 //! - MAPPING_CAPACITY (keyword): most flows, default and at most 1048576; or the name of another
 //!   rewriter, with which it then shares flows' memory and their bound.
@@ -34,8 +34,7 @@
 //!
 //! ## Handlers
 //! - `tcp_table`, `udp_table` (read): the flows, a line for each direction.
-//! - `tcp_lookup`, `udp_lookup` (read with `SADDR SPORT DADDR DPORT`): what packets with these
-//!   become.
+//! - `tcp_lookup`, `udp_lookup` (read with `SADDR SPORT DADDR DPORT`): the mapping of such packets.
 //! - `table_size`, `mapping_failures` (read): flows, and that could not be made.
 //! - `size` (read): flows in the table.
 //! - `capacity` (read, write): most flows.
@@ -95,7 +94,7 @@ mod tests {
             assert_eq!(bench.out[0].1.dst_ip(), 0x0200_0002);
             let back = push(&mut bench, 1, &udp(outside, ([1, 0, 0, 1], 1024)));
             assert_eq!(back, [(1, udp(outside, inside))]);
-            // Nobody asked for this.
+            // A packet without a request.
             assert_eq!(push(&mut bench, 1, &udp(outside, ([1, 0, 0, 1], 1025))), []);
             let sent = push(&mut bench, 0, &udp(([10, 0, 0, 1], 6), outside));
             assert_eq!(sent, [(0, udp(([1, 0, 0, 1], 1025), outside))]);

@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn names_stand_for_patterns() {
         let mut graph = Graph::default();
-        // Behind the rewriter, and read before it all the same.
+        // It stands behind the rewriter in the configuration, and is still read first.
         let source = graph.add("source0", "TestSource", &[]);
         let rewriter = graph.add("rw", "IPRewriter", &["pattern p 0 0"]);
         let sink = graph.add("sink", "TestSink", &[]);

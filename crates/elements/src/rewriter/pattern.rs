@@ -1,4 +1,4 @@
-//! What becomes of new flows: patterns of addresses and ports, and specifications of inputs.
+//! The treatment of new flows: patterns of addresses and ports, and specifications of inputs.
 
 use std::net::Ipv4Addr;
 
@@ -7,7 +7,7 @@ use europa_engine::{Ipv4Prefix, Names, Value};
 use super::flows::{FlowId, Space, Table};
 use crate::random::Random;
 
-/// New addresses and ports; 0 keeps what a flow has.
+/// New addresses and ports; 0 keeps the flow's own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pattern {
     source: u32,
@@ -110,7 +110,7 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// What a new flow becomes: `None` if all that it could become is in use.
+    /// The mapping of a new flow: `None` if all mappings are in use.
     pub(crate) fn rewrite(
         &mut self,
         id: FlowId,
@@ -194,7 +194,7 @@ impl std::fmt::Display for Pattern {
     }
 }
 
-/// What an input does with packets of new flows.
+/// The treatment of new flows at an input.
 #[derive(Clone, Debug)]
 pub(crate) enum Spec {
     Drop,

@@ -36,7 +36,7 @@ impl Class for RoundRobinIPMapper {
 }
 
 impl RoundRobinIPMapper {
-    /// What a new flow becomes, and where it leaves: by the next pattern that has room.
+    /// The mapping of a new flow, and its outputs: by the next pattern with room.
     pub(super) fn rewrite(
         &mut self,
         id: FlowId,

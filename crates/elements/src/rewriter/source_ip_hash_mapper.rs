@@ -45,7 +45,7 @@ fn spread(mut number: u32) -> u32 {
 }
 
 impl SourceIPHashMapper {
-    /// What a new flow becomes, and where it leaves.
+    /// The mapping of a new flow, and its outputs.
     pub(super) fn rewrite(
         &mut self,
         id: FlowId,

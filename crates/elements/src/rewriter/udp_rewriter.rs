@@ -11,13 +11,13 @@
 //! but does not tell protocols apart.
 //!
 //! ## Arguments
-//! - SPEC: for each input, what becomes of packets of new flows that come by it: `drop`; `pass
-//!   [OUTPUT]` as they are; `keep FOUTPUT ROUTPUT`, a flow that changes nothing; `pattern SADDR
-//!   SPORT DADDR DPORT FOUTPUT ROUTPUT`, a flow with new addresses and ports, which leaves by
-//!   FOUTPUT, and whose replies leave by ROUTPUT; or the name of a mapper. In a pattern `-` keeps
-//!   what is there. SPORT may be a range, `1024-65535`: the flow's own port if it is in it and
-//!   free, else a random one; with `#` behind it one after the other, with `?` always a random one.
-//!   Without ports, SADDR may be a range or a prefix. A pattern may also be the name of one of
+//! - SPEC: for each input, the treatment of packets of new flows: `drop`; `pass [OUTPUT]`
+//!   unchanged; `keep FOUTPUT ROUTPUT`, a flow that changes nothing; `pattern SADDR SPORT DADDR
+//!   DPORT FOUTPUT ROUTPUT`, a flow with new addresses and ports, which leaves by FOUTPUT, and
+//!   whose replies leave by ROUTPUT; or the name of a mapper. In a pattern `-` keeps the packet's
+//!   value. SPORT may be a range, `1024-65535`: the flow's own port if it is in it and free, else a
+//!   random one; with `#` behind it one after the other, with `?` always a random one. Without
+//!   ports, SADDR may be a range or a prefix. A pattern may also be the name of one of
 //!   `IPRewriterPatterns`.
 //! - MAPPING_CAPACITY (keyword): most flows, default and at most 1048576; or the name of another
 //!   rewriter, with which it then shares flows' memory and their bound.
@@ -31,7 +31,7 @@
 //!
 //! ## Handlers
 //! - `table` (read): the flows, a line for each direction.
-//! - `lookup` (read with `SADDR SPORT DADDR DPORT`): what packets with these become.
+//! - `lookup` (read with `SADDR SPORT DADDR DPORT`): the mapping of such packets.
 //! - `table_size`, `mapping_failures` (read): flows, and that could not be made.
 //! - `size` (read): flows in the table.
 //! - `capacity` (read, write): most flows.

@@ -45,7 +45,7 @@ impl DRRSched {
     fn pull_one(&mut self, batch: &mut Batch, context: &mut Context<'_>) -> bool {
         let count = self.inputs.len();
         let mut waiting = true;
-        // As long as somebody has a packet, turns go round until it is its turn.
+        // While any input has a packet, turns go round until an input has enough credit.
         while std::mem::take(&mut waiting) {
             for _ in 0..count {
                 let Some((head, deficit)) = self.inputs.get_mut(self.next) else { return false };

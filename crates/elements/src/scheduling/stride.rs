@@ -7,8 +7,8 @@ const MAX_TICKETS: u32 = 1 << 15;
 /// The way that a port with one ticket goes with each turn.
 const LONGEST_STRIDE: u32 = 1 << 16;
 
-/// A port's part: with more tickets it goes a shorter way with each turn, and whoever has come
-/// least far is next.
+/// A port's share: with more tickets it advances less with each turn, and the port that has
+/// advanced least is next.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     tickets: u32,

@@ -32,15 +32,15 @@ use crate::prelude::*;
 #[derive(Default)]
 pub(crate) struct TimeSortedSched {
     buffer: usize,
-    /// What it may keep of the pool.
+    /// Its bound in the pool.
     share: Share,
     stop: bool,
-    /// That there are no packets any more has been told.
+    /// The lack of packets has been signalled.
     told: bool,
     /// Time of the last packet that left.
     last_ns: u64,
     disordered: bool,
-    /// By input: packets that wait, and who knows whether there are more.
+    /// By input: packets that wait, and the signal for more.
     inputs: Vec<(VecDeque<Packet>, Signal)>,
 }
 
@@ -161,7 +161,7 @@ mod tests {
             bench.give(0, &[&b"a"[..]; 200]);
         }
         assert_eq!(bench.pull(1).len(), 1);
-        // Half of what queues may have, of 1024.
+        // Half of the queues' bound, of 1024.
         assert_eq!(bench.router.read("queue0.length", ""), Ok((600 - 320).to_string()));
         assert_eq!(bench.pull(255).len(), 255);
     }

@@ -6,7 +6,7 @@ use super::expand::{Form, Reference, expand};
 use super::own::HANDLERS;
 use super::{Scripted, shift_word, unquoted};
 
-/// What errors of handlers begin with.
+/// The beginning of errors of handlers.
 const CALLING: &str = "While calling";
 
 impl<const DRIVER: bool> Scripted<DRIVER> {
@@ -67,8 +67,8 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
             || self.exports.iter().any(|export| export == name)
     }
 
-    /// Whether `name` is a handler that this script has as every element has it. What `handlers`
-    /// answers, the engine does not know while the script runs.
+    /// Whether `name` is a handler that this script has as every element has it. The engine does
+    /// not know the handlers of `handlers` while the script runs.
     fn has_common(&self, name: &str, context: &Context<'_>) -> bool {
         !self.has(name)
             && name != "handlers"

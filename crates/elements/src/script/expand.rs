@@ -23,8 +23,8 @@ pub(crate) enum Reference {
     Handler(String),
 }
 
-/// Replaces references in `text` by what `value` says; those that it does not know stay.
-/// Single quotes hide references.
+/// Replaces references in `text` by the result of `value`; unknown ones stay. Single quotes hide
+/// references.
 pub(crate) fn expand(
     text: &str,
     form: Form,
@@ -80,7 +80,7 @@ fn expand_at(
     out
 }
 
-/// The reference that starts with the dollar sign at `at`: what is inside, its kind, its end.
+/// The reference that starts with the dollar sign at `at`: its text, its kind, its end.
 fn find(text: &str, at: usize) -> Option<(&str, u8, usize)> {
     let bytes = text.as_bytes();
     let open = *bytes.get(at + 1)?;

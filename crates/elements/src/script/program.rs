@@ -18,8 +18,8 @@ pub(crate) enum End {
     Error,
 }
 
-/// What an instruction does. Where there are two forms, `quoted` is that with a `q`: it
-/// removes a layer of quotes.
+/// The effect of an instruction. Where there are two forms, `quoted` is that with a `q`: it removes
+/// a layer of quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// The start of a script that does not begin by waiting.
@@ -123,7 +123,7 @@ fn plain(action: Action) -> Instruction {
     Instruction { action, text: String::new() }
 }
 
-/// Where a label is, or what it means by itself.
+/// The place of a label, or its meaning by itself.
 pub(crate) fn find(program: &[Instruction], label: &str) -> Option<Jump> {
     let at = program.iter().position(|i| matches!(&i.action, Action::Label(name) if name == label));
     at.map(Jump::To).or(match label {
@@ -136,7 +136,7 @@ pub(crate) fn find(program: &[Instruction], label: &str) -> Option<Jump> {
     })
 }
 
-/// What the instruction `word` with this text does, and the text that is left for it.
+/// The effect of the instruction `word` with this text, and the rest of the text.
 fn instruction(word: &str, text: &str) -> Option<(Action, String)> {
     let mut rest = text;
     let alone = |action| text.is_empty().then_some(action);

@@ -14,7 +14,7 @@ use super::{By, Call, Kind, Scripted, shift_word, unquoted};
 const MOST_JUMPS: u32 = 1000;
 
 impl<const DRIVER: bool> Scripted<DRIVER> {
-    /// Whether it has come to an `exit`, after which it hears of nothing any more.
+    /// Whether it has reached an `exit`, after which it gets no events any more.
     pub(super) fn has_exited(&self) -> bool {
         matches!(
             self.program.get(self.position).map(|instruction| &instruction.action),
@@ -156,7 +156,7 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         }
     }
 
-    /// Goes to instruction `to`; pauses from there up to `before` begin anew.
+    /// Goes to instruction `to`; pauses from there up to `before` start again.
     pub(super) fn jump(&mut self, to: usize, before: usize) {
         for instruction in self.program.iter_mut().take(before).skip(to) {
             if let Action::Pause { seen, .. } = &mut instruction.action {
@@ -201,7 +201,7 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         if newline && !out.ends_with('\n') {
             out.push('\n');
         }
-        // Nobody reads it: that is no reason to end.
+        // A missing reader is no reason to end.
         drop(match &mut file {
             Some(file) => file.write_all(out.as_bytes()),
             None => {
@@ -211,7 +211,7 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         });
     }
 
-    /// How the script came to its last instruction: what it returns.
+    /// The result of a script at its last instruction.
     pub(super) fn complete(&mut self) -> (Result<String, HandlerError>, bool) {
         let last = self.program.get(self.position).map(|instruction| &instruction.action);
         let (result, stops) = match last {
@@ -241,7 +241,7 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
     ) -> Result<String, HandlerError> {
         let outer = std::mem::replace(&mut self.called, call);
         self.position = 0;
-        // One that waits goes on with what it was called with.
+        // One that waits goes on with its call's arguments.
         let waits = self.go(0, By::Jump, context) && self.position < self.program.len();
         if !waits {
             self.called = outer;
@@ -249,7 +249,7 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         self.complete().0
     }
 
-    /// Steps, and steps again for what was asked for meanwhile. Returns whether it waits.
+    /// Steps, and steps again for requests made meanwhile. Returns whether it waits.
     pub(super) fn go(&mut self, steps: u64, by: By, context: &mut Context<'_>) -> bool {
         if let Some(more) = &mut self.running {
             *more += steps;

@@ -7,12 +7,12 @@
 //! One push input, one or two push outputs.
 //!
 //! ## Description
-//! Lets packets pass up to RATE, with bursts after a pause (token bucket). What is more leaves by
+//! Lets packets pass up to RATE, with bursts after a pause (token bucket). The excess leaves by
 //! output 1, or is dropped.
 //!
 //! ## Arguments
 //! - RATE: bandwidth, such as 10Mbps; without a unit bytes a second.
-//! - BURST_DURATION (keyword): a burst is what RATE brings in this time, default 20 ms.
+//! - BURST_DURATION (keyword): a burst is the traffic of RATE in this time, default 20 ms.
 //! - BURST_BYTES (keyword): bytes of a burst, in place of that.
 //!
 //! ## Handlers
@@ -24,7 +24,7 @@
 use super::rated_split::RatedSplit;
 use crate::prelude::*;
 
-/// Splits off what is more than a rate of bytes.
+/// Splits off the excess over a rate of bytes.
 pub(crate) type BandwidthRatedSplitter = RatedSplit<true>;
 
 impl Class for BandwidthRatedSplitter {

@@ -14,7 +14,7 @@
 //!
 //! ## Handlers
 //! - `rate` (read, write): RATE.
-//! - `reset` (write): forgets what has passed.
+//! - `reset` (write): starts the rate again.
 //!
 //! ## See also
 //! `Shaper`, `RatedUnqueue`, `DelayShaper`
@@ -48,7 +48,7 @@ impl Element for BandwidthShaper {
             left -= 1;
         }
         if self.gaps.rate > 0 && !self.gaps.allows(now_ns) {
-            // Whoever pulls may be asleep then.
+            // The pulling element may be asleep then.
             context.schedule(0, self.gaps.next_ns());
         }
     }

@@ -16,14 +16,14 @@ const THRESHOLD_BYTES: u64 = 131_072;
 /// How large a burst is.
 #[derive(Clone, Copy, Debug)]
 enum Burst {
-    /// What the rate brings in so many milliseconds.
+    /// The tokens of so many milliseconds.
     Milliseconds(u128),
     Size(u64),
 }
 
-/// A token bucket with the arithmetic of Click's, so that counts agree: its contents are a
-/// fraction of what it can hold, in 32 bits unless the rate needs more, and it fills a thousand
-/// times a second, each time by a little too little, as quotients are cut off. It begins full.
+/// A token bucket with Click's arithmetic, so that counts agree. Its contents are a fraction of its
+/// size, in 32 bits unless the rate needs more. It fills a thousand times a second, each time by
+/// slightly too little, as quotients are cut off. It begins full.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bucket {
     /// Tokens a second.
@@ -31,7 +31,7 @@ pub(crate) struct Bucket {
     burst: Burst,
     /// Tokens that must be there for something to pass, beside those of a burst.
     threshold: u64,
-    /// All that fits, and what one token is of it.
+    /// The whole bucket, and the part of one token.
     full: u64,
     scale: u64,
     a_tick: u64,
@@ -84,7 +84,7 @@ impl Bucket {
         }
     }
 
-    /// Another rate as a handler is told it; how full the bucket is stays.
+    /// Another rate, set by a handler; the fill of the bucket stays.
     pub(crate) fn write_rate<const BYTES: bool>(
         &mut self,
         value: &str,
@@ -101,7 +101,7 @@ impl Bucket {
             Burst::Size(size) => size,
             Burst::Milliseconds(time) => saturated(u128::from(rate).saturating_mul(time) / 1000),
         };
-        // What a tick brings must fit.
+        // The tokens of a tick must fit.
         let least = saturated(u128::from(rate).div_ceil(TICKS)).max(1);
         let capacity = size.saturating_add(self.threshold).max(least);
         self.rate = rate;
@@ -127,7 +127,7 @@ impl Bucket {
         self.least().is_some_and(|least| least <= self.contents)
     }
 
-    /// Takes what a packet costs.
+    /// Takes the cost of a packet.
     pub(crate) fn take_for<const BYTES: bool>(&mut self, packet: &Packet) {
         self.take(if BYTES { packet.len() as u64 } else { 1 });
     }
@@ -148,7 +148,7 @@ fn saturated(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// Even gaps, as far as they can be kept: what comes late is made up for, up to a second.
+/// Even gaps, as far as they can be kept: a late packet is made up for, up to a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gaps {
     /// Units a second.
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn rates_are_kept() {
-        // A bucket that holds no more than a burst loses what comes while it is full.
+        // A bucket that holds no more than a burst loses tokens while it is full.
         for (rate, burst, passed) in [(2, 1, 20), (2, 50, 69), (100, 1, 909), (1000, 10, 10_008)] {
             let mut bucket = Bucket::new(rate, Burst::Size(burst), 0);
             let mut count = 0;

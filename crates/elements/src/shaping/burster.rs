@@ -22,7 +22,7 @@
 use super::timed_unqueue::TimedUnqueue;
 use crate::prelude::*;
 
-/// Pulls now and then.
+/// Pulls at intervals.
 pub(crate) struct Burster(TimedUnqueue);
 
 impl Default for Burster {

@@ -38,9 +38,9 @@ pub(crate) struct LinkUnqueue {
     bandwidth: u64,
     /// When the line can take the next packet.
     free_ns: u64,
-    /// The next packet follows the last at once: none has been asked for in vain since.
+    /// The next packet follows the last at once: no pull has found nothing since.
     follows: bool,
-    /// What it may keep of the pool.
+    /// Its bound in the pool.
     share: Share,
     /// On the line, with the time when they arrive.
     line: VecDeque<(u64, Packet)>,
@@ -66,7 +66,7 @@ impl LinkUnqueue {
             for packet in batch.drain() {
                 let bytes = packet.len() as u64 + u64::from(packet.extra_length());
                 let bits_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.bandwidth.max(1));
-                // One that waited follows at once; after a pause the line starts anew.
+                // One that waited follows at once; after a pause the line starts again.
                 let start_ns = match std::mem::replace(&mut self.follows, true) {
                     true => self.free_ns,
                     false => now_ns,
@@ -203,7 +203,7 @@ mod tests {
         }
         assert_eq!(arrivals, [11, 21]);
         router.write("l.latency", "50ms").unwrap();
-        // After a pause the line starts anew, though the last packet is still on it.
+        // After a pause the line starts again, though the last packet is still on it.
         let mut arrivals = Vec::new();
         for millisecond in 100..180 {
             if [100, 115].contains(&millisecond) {

@@ -54,7 +54,7 @@ impl Delayed {
             let packet = batch.pop();
             context.give_batch(batch);
             let mut packet = packet?;
-            // Seconds are what a packet without time has none of.
+            // A packet without a time has no seconds.
             let time_ns = match packet.timestamp_ns() {
                 0..1_000_000_000 => wall_ns,
                 time_ns => time_ns,
@@ -129,8 +129,8 @@ impl Ticks {
     }
 }
 
-/// A rate over the last hundredths of a second: as in Click, of what is older than [`WINDOW_NS`] each
-/// further window weighs a 16th less.
+/// A rate over the last hundredths of a second: as in Click, each window older than [`WINDOW_NS`]
+/// weighs a 16th less than the one after it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Average {
     rate: f64,

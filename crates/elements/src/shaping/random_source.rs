@@ -7,8 +7,8 @@
 //! One output, push or pull.
 //!
 //! ## Description
-//! Makes packets with random contents as fast as they are taken. While all queues behind it that
-//! can say so are full, it makes none.
+//! Makes packets with random contents as fast as they are taken. While all queues behind it with a
+//! signal are full, it makes none.
 //!
 //! ## Arguments
 //! - LENGTH: bytes.

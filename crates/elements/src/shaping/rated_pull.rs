@@ -1,4 +1,4 @@
-//! What `RatedUnqueue` and `BandwidthRatedUnqueue` have in common.
+//! The common part of `RatedUnqueue` and `BandwidthRatedUnqueue`.
 
 use europa_engine::Signal;
 

@@ -1,9 +1,9 @@
-//! What `RatedSplitter` and `BandwidthRatedSplitter` have in common.
+//! The common part of `RatedSplitter` and `BandwidthRatedSplitter`.
 
 use super::bucket::Bucket;
 use crate::prelude::*;
 
-/// Splits off what is more than a rate of bytes or of packets.
+/// Splits off the excess over a rate of bytes or of packets.
 #[derive(Default)]
 pub(crate) struct RatedSplit<const BYTES: bool> {
     bucket: Bucket,

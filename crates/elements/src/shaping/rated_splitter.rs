@@ -7,12 +7,12 @@
 //! One push input, one or two push outputs.
 //!
 //! ## Description
-//! Lets packets pass up to RATE, with bursts after a pause (token bucket). What is more leaves by
+//! Lets packets pass up to RATE, with bursts after a pause (token bucket). The excess leaves by
 //! output 1, or is dropped.
 //!
 //! ## Arguments
 //! - RATE: packets a second.
-//! - BURST_DURATION (keyword): a burst is what RATE brings in this time, default 20 ms.
+//! - BURST_DURATION (keyword): a burst is the traffic of RATE in this time, default 20 ms.
 //! - BURST_SIZE (keyword): packets of a burst, in place of that.
 //!
 //! ## Handlers
@@ -24,7 +24,7 @@
 use super::rated_split::RatedSplit;
 use crate::prelude::*;
 
-/// Splits off what is more than a rate of packets.
+/// Splits off the excess over a rate of packets.
 pub(crate) type RatedSplitter = RatedSplit<false>;
 
 impl Class for RatedSplitter {
@@ -43,7 +43,7 @@ mod tests {
             bench.now_ns = step * 1_000_000;
             passed += bench.push(0, &[&[0; 8]]).iter().filter(|(output, _)| *output == 0).count();
         }
-        // As in Click: a full bucket of one loses what comes while it is full.
+        // As in Click: a full bucket of one loses tokens while it is full.
         assert!((90..=92).contains(&passed), "{passed}");
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! ## Arguments
 //! - RATE: packets a second.
-//! - BURST_DURATION (keyword): a burst is what RATE brings in this time, default 20 ms.
+//! - BURST_DURATION (keyword): a burst is the traffic of RATE in this time, default 20 ms.
 //! - BURST_SIZE (keyword): packets of a burst, in place of that.
 //! - ACTIVE (keyword): whether to pull; default true.
 //!

@@ -53,7 +53,7 @@ impl Element for RoundRobinUnqueue {
         let most = if self.burst == 0 { europa_engine::BATCH } else { self.burst };
         let inputs = context.inputs();
         let mut batch = context.take_batch();
-        // An input that has nothing costs no turn, so that the router can tell that there is no work.
+        // An empty input costs no turn, so the router can see a lack of work.
         for _ in 0..inputs {
             let port = self.next;
             self.next = (port + 1) % inputs.max(1);

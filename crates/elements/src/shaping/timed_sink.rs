@@ -22,7 +22,7 @@ use super::Ticks;
 use crate::prelude::*;
 use crate::values::interval;
 
-/// Drops packets now and then.
+/// Drops packets at intervals.
 #[derive(Default)]
 pub(crate) struct TimedSink(Ticks);
 

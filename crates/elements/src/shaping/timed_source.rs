@@ -30,7 +30,7 @@ use crate::common::Data;
 use crate::prelude::*;
 use crate::values::interval;
 
-/// Makes packets now and then.
+/// Makes packets at intervals.
 #[derive(Default)]
 pub(crate) struct TimedSource {
     ticks: Ticks,

@@ -23,7 +23,7 @@ use super::Ticks;
 use crate::prelude::*;
 use crate::values::interval;
 
-/// Pulls now and then.
+/// Pulls at intervals.
 pub(crate) struct TimedUnqueue {
     pub(super) ticks: Ticks,
     pub(super) burst: usize,

@@ -8,7 +8,7 @@
 //! One push output.
 //!
 //! ## Description
-//! Makes packets of what a server's socket receives: a `Socket` without inputs.
+//! Makes packets of a server socket's data: a `Socket` without inputs.
 //!
 //! ## Arguments
 //! Those of `Socket`.

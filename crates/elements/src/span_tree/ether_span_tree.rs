@@ -22,7 +22,7 @@
 //! ## Handlers
 //! - `msgs` (read): the best message of each port, and that of this bridge, a line each: bridge and
 //!   port, cost, root.
-//! - `states` (read): what each port does, a line each.
+//! - `states` (read): the state of each port, a line each.
 //!
 //! ## See also
 //! `EtherSwitch`, `Suppressor`
@@ -36,7 +36,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// Bridges of a lower priority become the root.
 const PRIORITY: u64 = 0xdead;
 
-/// What a port does.
+/// The state of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]
@@ -75,7 +75,7 @@ struct Port {
     message: Message,
 }
 
-/// Speaks the spanning tree protocol.
+/// Runs the spanning tree protocol.
 pub(crate) struct EtherSpanTree {
     address: [u8; 6],
     suppressors: [String; 2],
@@ -178,7 +178,7 @@ impl EtherSpanTree {
         }
     }
 
-    /// Sends a message by each port of which this bridge is in charge.
+    /// Sends a message by each port for which this bridge is designated.
     fn send(&mut self, context: &mut Context<'_>) {
         let (own, now_ns) = (self.bridge(), context.now_ns());
         for index in 0..self.ports.len() {
@@ -235,7 +235,7 @@ impl Element for EtherSpanTree {
         for (place, name) in self.suppressors.iter_mut().zip(found) {
             *place = name;
         }
-        // Nothing is forwarded before it is known that there is no circle.
+        // Nothing is forwarded before the topology is known to have no loop.
         context.schedule(0, context.now_ns());
         Ok(())
     }

@@ -14,7 +14,7 @@ const CHANGE: u8 = 128;
 const PARTS: u64 = 256;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What a bridge says of the tree.
+/// A bridge's announcement about the tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Message {
     pub(super) root: u64,
@@ -31,7 +31,7 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// What a bridge says that knows of no other.
+    /// The message of a bridge without a neighbour.
     pub(super) fn own(bridge: u64) -> Message {
         Message {
             root: bridge,

@@ -1,4 +1,4 @@
-//! The spanning tree of bridges: messages, and the element that speaks them.
+//! The spanning tree of bridges: messages, and the element that sends them.
 
 pub(crate) mod ether_span_tree;
 mod message;

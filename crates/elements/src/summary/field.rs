@@ -61,7 +61,7 @@ pub(crate) enum Field {
     None,
 }
 
-/// What a field takes in a binary record.
+/// The size of a field in a binary record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     /// So many bytes.
@@ -183,7 +183,7 @@ impl Field {
         self.entry().0
     }
 
-    /// What it takes in a binary record.
+    /// Its size in a binary record.
     pub(crate) fn width(self) -> Width {
         self.entry().1
     }

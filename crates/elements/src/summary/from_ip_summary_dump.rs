@@ -8,7 +8,7 @@
 //!
 //! ## Description
 //! Makes packets from the lines of a summary dump, one in each turn: headers with the fields that
-//! the line `!data` names, and as much payload as the dump has. What is missing to the packet's
+//! the line `!data` names, and as much payload as the dump has. The missing part of the packet's
 //! length is in the extra length annotation. See `ToIPSummaryDump` for the fields.
 //!
 //! Lines that begin with `!` say more: `!data FIELDS`, `!proto PROTOCOL`, `!flowid SRC SPORT DST
@@ -20,7 +20,7 @@
 //! - STOP (keyword): stop the router at the end; default false.
 //! - ACTIVE (keyword): whether to send; default true.
 //! - ZERO (keyword): accepted for Click's sake; packets are always zero where nothing is known.
-//! - CHECKSUM (keyword): set checksums, and add what is missing to the IP length; default false.
+//! - CHECKSUM (keyword): set checksums, and add the missing bytes to the IP length; default false.
 //! - PROTO (keyword): protocol of packets that say none; default TCP.
 //! - MULTIPACKET (keyword): make a packet for each that a line stands for; default false.
 //! - SAMPLE (keyword): send each packet with this probability; default 1.
@@ -76,7 +76,7 @@ pub(crate) struct FromIPSummaryDump {
     complained: bool,
     /// Read and not sent yet.
     ready: Option<Multiple>,
-    /// What to add to a packet's time for the clock.
+    /// The difference between a packet's time and the clock.
     offset_ns: Option<i128>,
     /// When the next packet may go.
     due_ns: u64,
@@ -205,7 +205,7 @@ impl Multiple {
         let time_ns = self.time_ns();
         let Multiple { count, total, each, mut packet, .. } = self;
         if count > 1 {
-            // It gets what division leaves over.
+            // It gets the rest of the division.
             let this = total.saturating_sub(each * (count - 1)).max(packet.len() as u64);
             give(&mut packet, this, time_ns);
         }
@@ -233,7 +233,7 @@ impl FromIPSummaryDump {
         context.log(&format!("{name}:{}: {text}", self.line));
     }
 
-    /// What a `!data` line says. Returns the words that are no fields.
+    /// The fields of a `!data` line. Returns the words that are no fields.
     fn set_fields(&mut self, line: &str) -> Vec<String> {
         let mut unknown = Vec::new();
         self.fields.clear();
@@ -557,7 +557,7 @@ mod tests {
     use crate::testing::{Bench, run};
     use europa_engine::Graph;
 
-    /// What a dump becomes when it is read and written again.
+    /// A dump after it is read and written again.
     fn again(dump: &str, from: &[&str], to: &[&str]) -> String {
         // One file a case: the text is its name.
         let hash = super::super::md5::hex(super::super::md5::digest(

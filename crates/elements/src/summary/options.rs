@@ -50,7 +50,7 @@ fn walk(mut bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     })
 }
 
-/// Joins what each option is as text: `.` for none, `?` if one is malformed.
+/// Joins the options as text: `.` for none, `?` if one is malformed.
 fn join(bytes: &[u8], text: impl Fn(&[u8]) -> Option<String>) -> String {
     let mut parts = Vec::new();
     for option in walk(bytes) {
@@ -63,7 +63,7 @@ fn join(bytes: &[u8], text: impl Fn(&[u8]) -> Option<String>) -> String {
     if parts.is_empty() { ".".to_owned() } else { parts.join(";") }
 }
 
-/// An option that nothing is known of: `99=0:5:10`.
+/// An unknown option: `99=0:5:10`.
 fn unknown(option: &[u8]) -> String {
     let mut text = option.first().map(u8::to_string).unwrap_or_default();
     for (at, byte) in option.iter().skip(2).enumerate() {
@@ -202,7 +202,7 @@ pub(crate) fn tcp_bytes(bytes: &[u8], wanted: Wanted) -> Vec<u8> {
     walk(bytes).map_while(|option| option).filter(keep).flatten().copied().collect()
 }
 
-/// What is left of a text while it is read.
+/// The rest of a text while it is read.
 struct Reader<'a>(&'a str);
 
 impl Reader<'_> {
@@ -257,7 +257,7 @@ impl Reader<'_> {
                 return None;
             }
         }
-        // 40 bytes are most; what only pads can go.
+        // 40 bytes are most; mere padding can go.
         while bytes.len() > 40 && bytes.first() == Some(&1) {
             bytes.remove(0);
         }

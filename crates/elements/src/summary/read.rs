@@ -18,7 +18,7 @@ pub(crate) struct Flow {
     pub(crate) ports: [u16; 2],
 }
 
-/// What is known of all packets of a dump.
+/// The facts about all packets of a dump.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defaults {
     pub(crate) protocol: u8,
@@ -28,7 +28,7 @@ pub(crate) struct Defaults {
     pub(crate) checksum: bool,
 }
 
-/// What a field of a line says.
+/// The value of a field of a line.
 pub(crate) enum Given {
     Number(u64),
     Ether([u8; 6]),
@@ -46,7 +46,7 @@ pub(crate) struct Builder<'a> {
     have_tcp_off: bool,
     icmp_type: Option<u8>,
     icmp_code: Option<u8>,
-    /// Length that the packet should have, with what is missing; 0 if unknown.
+    /// Length that the packet should have, with the missing bytes; 0 if unknown.
     want: u64,
 }
 

@@ -23,17 +23,17 @@
 //! - FILENAME: the file; `-` is standard output.
 //! - FIELDS (keyword): names separated by spaces; default `src dst`. CONTENTS is another name for
 //!   it.
-//! - HEADER (keyword): begin with lines that say what follows; default true.
+//! - HEADER (keyword): begin with lines that describe the fields; default true.
 //! - VERBOSE (keyword): among them the host and the time; default false.
 //! - BANNER (keyword): among them this text.
 //! - BINARY (keyword): write records, not lines; default false.
 //! - MULTIPACKET (keyword): write a line for each packet that a packet stands for; default false.
-//! - BAD_PACKETS (keyword): say in a line of its own what is wrong with a packet; default false.
+//! - BAD_PACKETS (keyword): a line of its own for each mistake of a packet; default false.
 //! - CAREFUL_TRUNC (keyword): also that it is shorter than its IP length; default true.
 //! - EXTRA_LENGTH (keyword): count the extra length annotation; default true.
 //!
 //! ## Handlers
-//! - `flush` (write): writes what is still in memory to the file.
+//! - `flush` (write): writes the buffered data to the file.
 //!
 //! ## See also
 //! `FromIPSummaryDump`, `ToDump`, `IPPrint`
@@ -60,7 +60,7 @@ pub(crate) struct ToIPSummaryDump {
     binary: bool,
     multipacket: bool,
     bad_packets: bool,
-    /// What the next packet writes.
+    /// The lines before the next packet.
     line: String,
     record: Vec<u8>,
 }
@@ -90,7 +90,7 @@ pub(super) fn words(text: &str) -> Vec<String> {
 }
 
 impl ToIPSummaryDump {
-    /// What comes before the first packet.
+    /// The header before the first packet.
     fn head(&self, wall_ns: u64) -> String {
         let mut text = "!IPSummaryDump 1.3\n".to_owned();
         if let Some(banner) = &self.banner {
@@ -174,7 +174,7 @@ impl ToIPSummaryDump {
 
     fn flush(&mut self) {
         if let Some(file) = &mut self.file {
-            // Nobody is left to tell.
+            // No handler can report it any more.
             let _ = file.flush();
         }
     }

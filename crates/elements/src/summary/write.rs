@@ -21,7 +21,7 @@ pub(crate) struct Options {
     pub(crate) extra_length: bool,
 }
 
-/// What a field says of a packet.
+/// The value of a packet's field.
 enum Found<'a> {
     Number(u64),
     Time(u64),
@@ -53,7 +53,7 @@ struct View<'a> {
     transport: Option<&'a [u8]>,
     /// Bytes behind the IP packet.
     tail: usize,
-    /// What is left of the extra length annotation.
+    /// The rest of the extra length annotation.
     extra: u64,
     bad: Option<String>,
 }
@@ -124,7 +124,7 @@ impl<'a> View<'a> {
         self.ip.and_then(|ip| ip.get(9)).copied()
     }
 
-    /// What is bad about a packet that lacks something.
+    /// The mistake of a packet with a missing part.
     fn complain(&mut self, missing: Missing) {
         let name = |protocol| match protocol {
             6 => "TCP",
@@ -337,7 +337,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// A string in double quotes, with what could be misread escaped.
+/// A string in double quotes, with ambiguous characters escaped.
 pub(crate) fn quote(text: &[u8], out: &mut String) {
     out.push('"');
     for byte in text {
@@ -353,7 +353,7 @@ pub(crate) fn quote(text: &[u8], out: &mut String) {
     out.push('"');
 }
 
-/// Writes what was found in the form of its field. Writing to a String cannot fail.
+/// Writes a value in the form of its field. Writing to a String cannot fail.
 fn text(field: Field, found: &Found<'_>, view: &View<'_>, out: &mut String) {
     let _ = match (field, found) {
         (_, Found::Time(time)) => write!(out, "{}", Time::of(*time)),
@@ -407,7 +407,7 @@ fn text(field: Field, found: &Found<'_>, view: &View<'_>, out: &mut String) {
     };
 }
 
-/// Adds the line of a packet. Returns what is bad about the packet, if anything.
+/// Adds the line of a packet. Returns the packet's mistake, if it has one.
 pub(crate) fn line(
     fields: &[Field],
     packet: &Packet,
@@ -431,7 +431,7 @@ pub(crate) fn line(
     view.bad
 }
 
-/// Adds the binary record of a packet. Returns what is bad about the packet, if anything.
+/// Adds the binary record of a packet. Returns the packet's mistake, if it has one.
 pub(crate) fn record(
     fields: &[Field],
     packet: &Packet,

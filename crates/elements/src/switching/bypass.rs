@@ -8,8 +8,8 @@
 //!
 //! ## Description
 //! Passes packets, or leads them through elements in between: if active, pushed packets leave by
-//! output 1, and packets are pulled from input 1. What comes back by input 1 leaves by output 0;
-//! what is pulled at output 1 comes from input 0.
+//! output 1, and packets are pulled from input 1. Packets of input 1 leave by output 0; a pull at
+//! output 1 takes from input 0.
 //!
 //! ## Arguments
 //! - ACTIVE: whether to go round; default false.

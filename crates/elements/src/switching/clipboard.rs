@@ -24,7 +24,7 @@ use crate::prelude::*;
 /// Copies bytes from packet to packet.
 #[derive(Default)]
 pub(crate) struct Clipboard {
-    /// Offset and what was found there last.
+    /// Offset and the last value found there.
     ranges: Vec<(usize, Vec<u8>)>,
 }
 

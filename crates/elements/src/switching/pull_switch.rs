@@ -20,8 +20,8 @@
 
 use crate::prelude::*;
 
-/// Pulls from one input: its number, who knows whether inputs have packets, and whether nobody has
-/// found out yet that this one has none.
+/// Pulls from one input: its number, the inputs' signals, and whether this input may still have
+/// packets.
 #[derive(Default)]
 pub(crate) struct PullSwitch(i32, Vec<Signal>, bool);
 

@@ -4,7 +4,7 @@
 //! `Suppressor`
 //!
 //! ## Ports
-//! As many inputs as outputs, push or pull; what comes by an input leaves by the output of the same
+//! As many inputs as outputs, push or pull; packets of an input leave by the output of the same
 //! number.
 //!
 //! ## Description

@@ -8,7 +8,7 @@
 //! are dropped; one push output for TCP packets.
 //!
 //! ## Description
-//! Makes TCP packets of what is written to a handler; reading the handler takes the contents of those
+//! Makes TCP packets of text written to a handler; reading the handler takes the contents of those
 //! that come in. The packets have no addresses, ports, sequence numbers and checksums yet.
 //!
 //! ## Arguments

@@ -61,7 +61,7 @@ impl Flow {
     }
 }
 
-/// What a segment's header says.
+/// The fields of a segment's header.
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     sequence: u32,

@@ -165,7 +165,7 @@ mod tests {
         Router::build(&graph.resolved(&registry), &registry, &arena, &NoDevices, 0).unwrap()
     }
 
-    /// Outputs and acknowledgement numbers of what came out.
+    /// Outputs and acknowledgement numbers of the sent segments.
     fn out(router: &mut Router) -> Vec<(usize, u32)> {
         let acknowledged = |p: &_| Segment::of(p).unwrap().acknowledged;
         part::sink(router).iter().map(|(port, packet)| (*port, acknowledged(packet))).collect()

@@ -9,7 +9,7 @@
 //!
 //! ## Description
 //! Opens a TCP connection and gives packets that go out its addresses, ports and sequence numbers.
-//! They can be pulled once the connection is open. Its flow is told to the `TCPDemux` before input 0.
+//! They can be pulled once the connection is open. The `TCPDemux` before input 0 learns its flow.
 //! Packets need the IP header annotation; checksums are left as they are.
 //!
 //! ## Arguments
@@ -33,7 +33,7 @@ use crate::prelude::*;
 use crate::random::Random;
 use crate::values::Port;
 
-/// What the connection is.
+/// The state of the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     #[default]

@@ -8,9 +8,9 @@
 //!
 //! ## Description
 //! Loads a TCP server: sends a SYN a second until it is answered, then a segment with a byte for
-//! each that comes in, and one more for each five, with sequence numbers that are not yet due.
-//! A RST has it begin anew. Packets start with the TCP header, with room for others in front; their
-//! checksum is not set. Each second it tells of what came in and went out.
+//! each that comes in, and one more for each five, with sequence numbers that are not yet due. A
+//! RST restarts it. Packets start with the TCP header, with room for others in front; their
+//! checksum is not set. Each second it reports the received and sent packets.
 //!
 //! ## Arguments
 //! - DPORT: the server's port.

@@ -9,10 +9,10 @@
 //! ## Description
 //! Loads a web server: opens so many connections a second to port 80 of DST, each from a random
 //! address of PREFIX, and asks each for one page of a set (`/spec/D/D-C-F`). Packets start with the
-//! IP header; those that go out have all checksums. What is not answered within a second is sent
-//! again, six times; segments of no connection are answered by a RST.
+//! IP header; those that go out have all checksums. Unanswered segments are sent again after a
+//! second, six times; segments of no connection are answered by a RST.
 //!
-//! Every five seconds it tells of connections opened, completed, timed out and reset.
+//! Every five seconds it reports connections opened, completed, timed out and reset.
 //!
 //! ## Arguments
 //! - PREFIX: source addresses.
@@ -36,10 +36,10 @@ use crate::fields::{be16, ip_header, network_mut, segment_checksum, set, set_ip_
 use crate::prelude::*;
 use crate::random::Random;
 
-/// What is not answered is sent again after this time, so often at most.
+/// Unanswered segments are sent again after this time, so often at most.
 const RESEND_NS: u64 = 1_000_000_000;
 const RESENDS: u32 = 6;
-/// How often the counts are told.
+/// The interval of reports.
 const TELL_NS: u64 = 5_000_000_000;
 /// How often new connections are opened.
 const TICK_NS: u64 = 1_000_000;
@@ -64,7 +64,7 @@ struct Connection {
     sent_ns: u64,
 }
 
-/// What has become of connections.
+/// The results of connections.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     initiated: u64,
@@ -200,7 +200,7 @@ impl WebGen {
         context.push(0, packet);
     }
 
-    /// Sends what a connection has to say; ends it if both sides have ended.
+    /// Sends a connection's data; ends it if both sides have ended.
     fn answer(&mut self, flow: Flow, context: &mut Context<'_>) {
         let now_ns = context.now_ns();
         let Some(connection) = self.connections.get_mut(&flow) else { return };
@@ -235,7 +235,7 @@ impl WebGen {
         self.answer(flow, context);
     }
 
-    /// Sends again what was not answered.
+    /// Sends unanswered segments again.
     fn resend(&mut self, now_ns: u64, context: &mut Context<'_>) {
         while let Some((sent_ns, flow)) = self.waiting.front().copied() {
             if now_ns.saturating_sub(sent_ns) <= RESEND_NS {
@@ -359,7 +359,7 @@ mod tests {
     use crate::fields::segment_checksum;
     use crate::testing::Bench;
 
-    /// What came out last: the other side's flow, and the segment with its data.
+    /// The last packet: the other side's flow, and the segment with its data.
     fn last(bench: &Bench) -> (Flow, Segment, Vec<u8>) {
         let packet: &Packet = &bench.out.last().unwrap().1;
         let (header, segment) = packet.data().split_at(20);

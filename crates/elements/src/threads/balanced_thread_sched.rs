@@ -7,8 +7,8 @@
 //! None.
 //!
 //! ## Description
-//! Spreads tasks over threads by what they cost. A router runs all its tasks on one thread here, so
-//! that there is nothing to spread.
+//! Spreads tasks over threads by their cost. A router runs all its tasks on one thread here, so the
+//! element has no effect.
 //!
 //! ## Arguments
 //! - INTERVAL: milliseconds between two decisions, default 1000.

@@ -12,7 +12,7 @@
 //!
 //! ## Arguments
 //! - ELEMENT THREAD: an element or a compound element, and the number of a thread. `NODE/THREAD`
-//!   names a thread of a memory node, of which the thread counts. -1 leaves the task where it is.
+//!   names a thread of a memory node; only the thread counts. -1 leaves the task where it is.
 //!
 //! ## Handlers
 //! None.

@@ -24,7 +24,7 @@ use crate::fields::Annotations;
 use crate::prelude::*;
 use crate::values::Time;
 
-/// What times are measured against.
+/// The reference of the times.
 #[derive(Clone, Copy, Default)]
 enum Against {
     #[default]

@@ -16,7 +16,7 @@
 //! - END, END_AFTER, END_DELAY (keywords): the same for the end; INTERVAL: seconds since the start.
 //! - STOP (keyword): stop the router at the first packet after the end; default false.
 //! - END_CALL (keyword): `HANDLER [VALUE]`, written at the first packet after the end; `$t` in the
-//!   value is the packet's time. If that moves the end, the packet is looked at anew.
+//!   value is the packet's time. If that moves the end, the packet is checked again.
 //!
 //! ## Handlers
 //! - `start`, `end`, `interval` (read, write): the bounds, once they are known.
@@ -106,7 +106,7 @@ impl TimeFilter {
             if let Some(call) = &self.end_call {
                 call.write_with("t", &time.to_string(), context);
             }
-            // What the handler writes to this element counts at once.
+            // A write of the handler to this element counts at once.
             for (handler, value) in context.take_writes() {
                 if let Err(error) = self.write(&handler, &value, context) {
                     context.log(&format!("{}: {error}", context.name()));

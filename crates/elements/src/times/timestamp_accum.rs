@@ -16,7 +16,7 @@
 //! - `count` (read): packets.
 //! - `time`, `average_time`, `min`, `max` (read): sum, mean, least and most of the times, in
 //!   seconds.
-//! - `reset_counts` (write): begins anew.
+//! - `reset_counts` (write): starts again.
 //!
 //! ## See also
 //! `SetTimestamp`, `SetTimestampDelta`

@@ -4,7 +4,7 @@
 //! `GREDecap([KEY, PROTOCOL])`
 //!
 //! ## Ports
-//! One input; output 0 gets what was inside, output 1, if connected, packets that do not fit, as
+//! One input; output 0 gets the inner packets, output 1, if connected, packets that do not fit, as
 //! they came.
 //!
 //! ## Description
@@ -49,7 +49,7 @@ impl GREDecap {
         }
         let mut length = 4;
         if flags & gre::CHECKSUM != 0 {
-            // Over all of it, the sum is what it is without a mistake.
+            // Over all of it, the sum shows no mistake.
             if checksum::checksum(data) != 0 {
                 return None;
             }

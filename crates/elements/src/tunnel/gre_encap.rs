@@ -11,7 +11,7 @@
 //! the outer packet. Packets without room for the header are dropped.
 //!
 //! ## Arguments
-//! - PROTOCOL: Ethernet type of what is inside: 0x0800 for IPv4, 0x86dd for IPv6, 0x6558 for
+//! - PROTOCOL: Ethernet type of the inner packets: 0x0800 for IPv4, 0x86dd for IPv6, 0x6558 for
 //!   Ethernet.
 //! - KEY (keyword): 32-bit key; default none.
 //! - SEQUENCE (keyword): number the packets, from 0; default false.

@@ -16,7 +16,7 @@ mod gre {
     pub(super) const CHECKSUM: u16 = 0x8000;
     pub(super) const KEY: u16 = 0x2000;
     pub(super) const SEQUENCE: u16 = 0x1000;
-    /// Source routes, other versions, and what only PPTP has.
+    /// Source routes, other versions, and fields of PPTP only.
     pub(super) const UNKNOWN: u16 = 0x4fff;
 }
 

@@ -15,7 +15,7 @@
 //! - ETH: Ethernet address of the station.
 //! - RT: name of an `AvailableRates`, which also learns the access point's.
 //! - WIRELESS_INFO: name of a `WirelessInfo`.
-//! - DEBUG: say what is answered, default false.
+//! - DEBUG: log the answers, default false.
 //!
 //! ## Handlers
 //! - `eth`, `debug` (read, write): see the arguments.

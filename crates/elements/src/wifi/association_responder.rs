@@ -14,7 +14,7 @@
 //! All keywords.
 //! - RT: name of an `AvailableRates`: the access point's rates.
 //! - WIRELESS_INFO: name of a `WirelessInfo`.
-//! - DEBUG: say who is taken in, default false.
+//! - DEBUG: log each admitted station, default false.
 //!
 //! ## Handlers
 //! - `debug` (read, write): see the argument.

@@ -13,8 +13,8 @@
 //! Of at most 4096 stations: when there would be more, those that were heard are forgotten.
 //!
 //! ## Arguments
-//! - DEFAULT RATE...: rates of stations that nothing is known of. What is heard of others counts
-//!   only as far as these have it too.
+//! - DEFAULT RATE...: rates of unknown stations. Others' rates count only as far as these have them
+//!   too.
 //! - ETH RATE...: rates of the station with this Ethernet address.
 //!
 //! ## Handlers
@@ -47,7 +47,7 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Of a station: its own, or the usual ones; none of nobody.
+    /// Of a station: its own, or the usual ones; none without a station.
     pub(super) fn of(&self, station: MacAddr) -> &[u8] {
         match self.stations.get(&station.0) {
             _ if station == MacAddr::ZERO => &[],
@@ -56,7 +56,7 @@ impl Rates {
         }
     }
 
-    /// Notes what was heard of a station.
+    /// Notes the rates received from a station.
     pub(super) fn learn(&mut self, station: MacAddr, mut rates: Vec<u8>) {
         if station == MacAddr::ZERO {
             return;

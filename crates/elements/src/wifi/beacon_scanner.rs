@@ -41,7 +41,7 @@ use crate::values::Time;
 /// Most networks.
 const NETWORKS: usize = 4096;
 
-/// What a network last said, how loud and when.
+/// The last beacon of a network, its signal and time.
 struct Heard {
     beacon: Beacon,
     signal: u8,

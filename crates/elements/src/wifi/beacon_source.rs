@@ -14,7 +14,7 @@
 //! All keywords.
 //! - WIRELESS_INFO: name of a `WirelessInfo`, which also says how often.
 //! - RT: name of an `AvailableRates`: the access point's rates.
-//! - DEBUG: say who asks, default false.
+//! - DEBUG: log each request, default false.
 //!
 //! ## Handlers
 //! - `debug` (read, write): see the argument.
@@ -33,7 +33,7 @@ use crate::prelude::*;
 
 const CLASS: &str = "BeaconSource";
 
-/// Tells of a network.
+/// Announces a network.
 #[derive(Default)]
 pub(crate) struct BeaconSource {
     network: Reference<WirelessInfo>,

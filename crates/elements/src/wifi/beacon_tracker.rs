@@ -19,7 +19,7 @@
 //! ## Handlers
 //! - `stats` (read): beacons that came, in percent.
 //! - `track`, `beacon_interval` (read): how many to measure over; milliseconds between them.
-//! - `reset` (write): begins anew.
+//! - `reset` (write): starts again.
 //! - `debug` (read, write): see the argument.
 //!
 //! ## See also
@@ -57,7 +57,7 @@ impl BeaconTracker {
     fn trim(&mut self, now_ns: u64) {
         let since_ns = now_ns.saturating_sub(self.window_ns());
         while self.beacons.front().is_some_and(|first| *first < since_ns)
-            // Somebody else may send them too.
+            // Other stations may send them too.
             || self.beacons.len() > self.track.saturating_mul(2)
         {
             self.beacons.pop_front();

@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn as_the_cipher_is_known() {
-        // A key of which all bytes stand before the ones that packets do not carry.
+        // A key: all its bytes stand before those that packets do not carry.
         let mut data = *b"Plaintext";
         Cipher::new(*b"Key", b"").apply(&mut data);
         assert_eq!(data, [0xbb, 0xf3, 0x16, 0xe8, 0xd9, 0x40, 0xaf, 0x0a, 0xd3]);

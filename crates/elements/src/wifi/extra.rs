@@ -1,4 +1,4 @@
-//! What a radio says of a frame, or is told: annotations, and a header of drivers for Click.
+//! A radio's reports and orders for a frame: annotations, and a header of drivers for Click.
 
 use europa_engine::Packet;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -9,7 +9,7 @@ const MAGIC: u32 = 0x0749_2001;
 
 /// The frame was sent by this host, and comes back from the driver.
 pub(super) const SENT: u32 = 1;
-/// Nobody acknowledged it.
+/// No acknowledgement came.
 pub(super) const FAILED: u32 = 1 << 1;
 /// It went at another rate than the first.
 pub(super) const OTHER_RATE: u32 = 1 << 2;
@@ -17,7 +17,7 @@ pub(super) const OTHER_RATE: u32 = 1 << 2;
 pub(super) const DAMAGED: u32 = 1 << 3;
 /// It is the first part of one that came in parts.
 pub(super) const MORE: u32 = 1 << 4;
-/// Nobody is to acknowledge it.
+/// The frame needs no acknowledgement.
 pub(super) const NO_ACKNOWLEDGEMENT: u32 = 1 << 9;
 
 /// In the byte order of this machine, as drivers have it.
@@ -63,18 +63,18 @@ impl Extra {
         zerocopy::transmute!(bytes)
     }
 
-    /// What stands at the front of a frame, if it is that.
+    /// The header at the front of a frame, if it has this type.
     pub(super) fn before(data: &[u8]) -> Option<Extra> {
         let bytes: [u8; Extra::BYTES] = crate::fields::bytes(data, 0)?;
         Some(zerocopy::transmute!(bytes)).filter(Extra::is_marked)
     }
 
-    /// Whether somebody has written it.
+    /// Whether an element has written it.
     pub(super) fn is_marked(&self) -> bool {
         self.magic == MAGIC
     }
 
-    /// The same, as written by somebody.
+    /// The same, after an element has written it.
     pub(super) fn marked(self) -> Extra {
         Extra { magic: MAGIC, ..self }
     }

@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Takes off the 24 bytes that drivers made for Click put before an IEEE 802.11 frame, and notes
-//! what they say: signal, noise, rate, whether it is an own frame that was sent. Frames without
+//! Removes the 24 bytes that drivers made for Click put before an IEEE 802.11 frame, and notes
+//! their contents: signal, noise, rate, whether it is an own frame that was sent. Frames without
 //! pass as they are.
 //!
 //! ## Arguments

@@ -45,7 +45,7 @@ pub(super) const BASIC: u8 = 0x80;
 pub(super) const ESS: u16 = 1;
 /// The network's frames are encrypted.
 pub(super) const PRIVACY: u16 = 1 << 4;
-/// Names of the bits that say what a network can do, from the lowest.
+/// Names of the capability bits of a network, from the lowest.
 const CAPABILITIES: [&str; 5] = ["ESS", "IBSS", "CF_POLLABLE", "CF_POLLREQ", "PRIVACY"];
 
 /// Flags of the second byte.
@@ -57,7 +57,7 @@ pub(super) const PROTECTED: u8 = 0x40;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Header(pub(super) [u8; Header::BYTES]);
 
-/// Who sends a frame to whom in which network.
+/// Sender, receiver and network of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
     pub(super) destination: MacAddr,
@@ -72,7 +72,7 @@ impl Header {
         bytes(data, 0).map(Header)
     }
 
-    /// Of a frame that may end within its header: what is missing is zero.
+    /// Of a frame that may end within its header: missing bytes are zero.
     pub(super) fn of_any(data: &[u8]) -> Header {
         let mut header = [0; Header::BYTES];
         crate::made::write(&mut header, data);
@@ -129,7 +129,7 @@ pub(super) fn field(data: &[u8], at: usize) -> Option<u16> {
     bytes(data, Header::BYTES + at).map(u16::from_le_bytes)
 }
 
-/// The first information element with this number, from an offset on. What is cut off is left out.
+/// The first information element with this number, from an offset on. Truncated parts are omitted.
 pub(super) fn find(data: &[u8], from: usize, number: u8) -> Option<&[u8]> {
     let mut rest = data.get(from..)?;
     let mut found = None;
@@ -150,7 +150,7 @@ pub(super) fn ssid(data: &[u8], from: usize) -> String {
     String::from_utf8_lossy(name.get(..32).unwrap_or(name)).into_owned()
 }
 
-/// What a beacon or a response to a probe says of a network.
+/// The description of a network in a beacon or a probe response.
 #[derive(Clone, Debug)]
 pub(super) struct Beacon {
     pub(super) interval: u16,
@@ -192,7 +192,7 @@ pub(super) fn split_rates(rates: &[u8]) -> (String, String) {
     (some(true), some(false))
 }
 
-/// Names of what a network can do, with blanks between them.
+/// Names of a network's capabilities, with blanks between them.
 pub(super) fn capabilities(bits: u16) -> String {
     let names = CAPABILITIES.iter().enumerate().filter(|(bit, _)| bits >> bit & 1 == 1);
     names.map(|(_, name)| *name).collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! Elements for frames of IEEE 802.11: headers, what a radio says of a frame, and the management
+//! Elements for frames of IEEE 802.11: headers, a radio's reports about a frame, and the management
 //! frames by which stations and access points find each other.
 
 pub(crate) mod association_requester;
@@ -47,7 +47,7 @@ fn say(context: &mut Context<'_>, class: &str, text: &str) {
     context.log_with(|name| format!("{name} :: {class}: {text}"));
 }
 
-/// The header of a management frame of one of these kinds, or says what else came.
+/// The header of a management frame of one of these kinds, or an error with the kind found.
 fn expect(packet: &Packet, kinds: &[u8], class: &str, context: &mut Context<'_>) -> Option<Header> {
     let Some(header) = Header::of(packet.data()) else {
         let text = format!("packet too small: {} vs {}", packet.len(), Header::BYTES);

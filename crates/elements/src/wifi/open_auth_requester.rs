@@ -14,7 +14,7 @@
 //! All keywords.
 //! - ETH: Ethernet address of the station.
 //! - WIRELESS_INFO: name of a `WirelessInfo`.
-//! - DEBUG: say what is answered, default false.
+//! - DEBUG: log the answers, default false.
 //!
 //! ## Handlers
 //! - `eth`, `debug` (read, write): see the arguments.
@@ -43,7 +43,7 @@ impl Class for OpenAuthRequester {
     const INFO: ClassInfo = ClassInfo::new("OpenAuthRequester", "1/1").processing("h/h");
 }
 
-/// What an authentication frame says: algorithm, which step, status.
+/// The fields of an authentication frame: algorithm, step, status.
 pub(super) fn steps(
     packet: &Packet,
     class: &str,

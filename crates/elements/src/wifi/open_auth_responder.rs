@@ -7,12 +7,12 @@
 //! One push input, one push output.
 //!
 //! ## Description
-//! Answers stations that ask an access point to know them (open authentication): everybody may.
+//! Answers stations that ask an access point to know them (open authentication): all are accepted.
 //!
 //! ## Arguments
 //! All keywords.
 //! - WIRELESS_INFO: name of a `WirelessInfo`.
-//! - DEBUG: say what is asked, default false.
+//! - DEBUG: log the requests, default false.
 //!
 //! ## Handlers
 //! - `debug` (read, write): see the argument.
@@ -27,7 +27,7 @@ use crate::prelude::*;
 
 const CLASS: &str = "OpenAuthResponder";
 
-/// Knows everybody.
+/// Accepts all stations.
 #[derive(Default)]
 pub(crate) struct OpenAuthResponder {
     network: Reference<WirelessInfo>,

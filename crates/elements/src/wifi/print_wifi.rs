@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Writes a line about each IEEE 802.11 frame to the router's log: length, rate, signal and
-//! noise, what it is, its addresses, its sequence number.
+//! Writes a line about each IEEE 802.11 frame to the router's log: length, rate, signal and noise,
+//! kind, addresses, sequence number.
 //!
 //! ## Arguments
 //! - LABEL: stands before each line.
@@ -95,7 +95,7 @@ fn beacon(data: &[u8]) -> String {
     format!("{bssid} {ssid} chan {channel} b_int {interval} [ {names}] ({{{basic}}} {others})")
 }
 
-/// What a management frame says; `None` if that is all there is to a line.
+/// The text of a management frame; `None` if the line has no more.
 fn managed(data: &[u8], header: Header) -> String {
     let body = Header::BYTES;
     let word = |at| field(data, at).unwrap_or(0);
@@ -136,7 +136,7 @@ fn managed(data: &[u8], header: Header) -> String {
     }
 }
 
-/// What a control frame is.
+/// The kind of a control frame.
 fn control(header: Header) -> String {
     match header.subtype() {
         0xa0 => "psp  ".to_owned(),

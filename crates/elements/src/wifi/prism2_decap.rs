@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Takes off the 144 bytes that drivers of Prism cards put before an IEEE 802.11 frame, and notes
-//! what they say: signal, noise, rate, whether it is an own frame. Frames without pass as they
+//! Removes the 144 bytes that drivers of Prism cards put before an IEEE 802.11 frame, and notes
+//! their contents: signal, noise, rate, whether it is an own frame. Frames without pass as they
 //! are.
 //!
 //! ## Arguments

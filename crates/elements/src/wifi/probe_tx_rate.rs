@@ -9,9 +9,9 @@
 //! output 1.
 //!
 //! ## Description
-//! Notes for each frame at which rate it is to be sent: the one at which frames to the same
-//! station took the least time lately, and for every tenth frame another one that might be
-//! faster. Frames for groups go at the first rate.
+//! Notes a sending rate for each frame: the one at which frames to the same station took the least
+//! time lately. Every tenth frame gets another one that might be faster. Frames for groups go at
+//! the first rate.
 //!
 //! Knows at most 4096 stations; when there would be more, all are forgotten.
 //!
@@ -22,10 +22,10 @@
 //! - OFFSET: where the station's address is in the frame, default 0.
 //! - THRESHOLD: shorter frames that were lost do not count, default 0.
 //! - ACTIVE: whether to note rates, default true.
-//! - DEBUG: say what came of each frame, default false.
+//! - DEBUG: log the result of each frame, default false.
 //!
 //! ## Handlers
-//! - `rates` (read): what is known of each station and rate.
+//! - `rates` (read): the statistics of each station and rate.
 //! - `threshold`, `offset`, `active`, `debug` (read, write): see the arguments.
 //! - `reset` (write): forgets all.
 //!
@@ -72,7 +72,7 @@ fn microseconds(rate: u8, retries: u8) -> u32 {
         .sum()
 }
 
-/// What came of the frames at one rate.
+/// The results of the frames at one rate.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     rate: u8,
@@ -90,7 +90,7 @@ impl Tally {
     }
 }
 
-/// What came of one frame.
+/// The result of one frame.
 struct Outcome {
     at_ns: u64,
     /// Which of the rates.
@@ -100,7 +100,7 @@ struct Outcome {
     time_us: u64,
 }
 
-/// What is known of a station.
+/// The statistics of a station.
 #[derive(Default)]
 struct Station {
     tallies: Vec<Tally>,
@@ -114,7 +114,7 @@ impl Station {
         Station { tallies: tallies.collect(), ..Station::default() }
     }
 
-    /// Forgets what is older.
+    /// Forgets older entries.
     fn trim(&mut self, since_ns: u64) {
         while let Some(first) = self.outcomes.front()
             && (first.at_ns < since_ns || self.outcomes.len() > RESULTS)
@@ -219,7 +219,7 @@ impl ProbeTXRate {
             *station = self.rates.with(|rates| Station::new(rates.of(MacAddr(address))));
         }
         if station.tallies.is_empty() {
-            // Nobody knows a rate: that of `SetTXRate` stays.
+            // No rate is known: that of `SetTXRate` stays.
             return;
         }
         station.trim(now_ns.saturating_sub(self.window_ns));
@@ -231,7 +231,7 @@ impl ProbeTXRate {
         extra.store(packet);
     }
 
-    /// Notes what came of a frame.
+    /// Notes the result of a frame.
     fn learn(&mut self, packet: &Packet, context: &mut Context<'_>) {
         let (extra, now_ns) = (Extra::of(packet), context.now_ns());
         let Some(address) = bytes(packet.data(), self.offset) else { return };

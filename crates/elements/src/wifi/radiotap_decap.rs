@@ -8,8 +8,8 @@
 //!
 //! ## Description
 //! Takes off the radiotap header before an IEEE 802.11 frame, as monitor interfaces give it, and
-//! the frame's checksum if the header says that it is there. What it says of signal, noise, rate,
-//! damage and retries is noted. Packets that have no good header pass as they are.
+//! the frame's checksum if the header says that it is there. Its signal, noise, rate, damage and
+//! retries are noted. Packets that have no good header pass as they are.
 //!
 //! ## Arguments
 //! - DEBUG (keyword): accepted for Click's sake.
@@ -61,7 +61,7 @@ impl Class for RadiotapDecap {
     const INFO: ClassInfo = ClassInfo::new("RadiotapDecap", "1/1");
 }
 
-/// What a header says, and its length and how many bytes to take off the end.
+/// The fields of a header, its length, and the bytes to remove from the end.
 fn read(data: &[u8]) -> Option<(Extra, usize, usize)> {
     let [version, _, a, b] = bytes(data, 0)?;
     let header = data.get(..usize::from(u16::from_le_bytes([a, b])))?;

@@ -1,4 +1,4 @@
-//! What elements know of each other by name.
+//! References between elements by name.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -8,13 +8,13 @@ use crate::prelude::*;
 
 /// An element that others use by name.
 pub(super) trait Shared: Class {
-    /// What it shares.
+    /// The shared value.
     type What: Default;
 
     fn share(&self) -> Rc<RefCell<Self::What>>;
 }
 
-/// What an element of class `E` shares, found by its name.
+/// The shared value of an element of class `E`, found by its name.
 pub(super) struct Reference<E: Shared> {
     keyword: &'static str,
     name: Option<String>,

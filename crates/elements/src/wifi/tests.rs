@@ -61,7 +61,7 @@ impl Laboratory {
     }
 }
 
-/// What `PrintWifi` says of a frame.
+/// The line of `PrintWifi` for a frame.
 fn printed(frame: &[u8]) -> String {
     let mut bench = Bench::new("PrintWifi", &["x"]);
     let log = bench.log();
@@ -282,7 +282,7 @@ fn what_a_radio_says_is_noted() {
     );
     let packets = bench.out.drain(..).map(|(_, packet)| packet).collect();
     let mut filter = Bench::new("FilterTX", &[]);
-    // What leaves by the side is sent first.
+    // Packets of the side output are sent first.
     assert_eq!(filter.push_packets(0, packets), [(1, b"frame".to_vec()), (0, b"frame".to_vec())]);
 
     let mut prism = vec![0; 144];

@@ -19,7 +19,7 @@
 //!
 //! ## Handlers
 //! - `key`, `keyid`, `active`, `debug` (read, write): see the arguments.
-//! - `drops` (read): frames that had no room for what is added.
+//! - `drops` (read): frames without room for the added bytes.
 //!
 //! ## See also
 //! `WepDecap`, `WifiEncap`

@@ -13,8 +13,8 @@
 //! ## Arguments
 //! All keywords.
 //! - STRICT: drop frames that hold no Ethernet type (another LLC header), default false.
-//! - ETHER: whether to put an Ethernet header in the place of what is taken off, default true.
-//! - DEBUG: say what the addresses of each frame are, default false.
+//! - ETHER: whether to put an Ethernet header in the place of the removed ones, default true.
+//! - DEBUG: log the addresses of each frame, default false.
 //!
 //! ## Handlers
 //! - `debug` (read, write): see the argument.

@@ -13,7 +13,7 @@
 //! Of at most 4096 senders: when there would be more, all are forgotten.
 //!
 //! ## Arguments
-//! - DEBUG (keyword): say what is dropped, default false.
+//! - DEBUG (keyword): log the drops, default false.
 //!
 //! ## Handlers
 //! - `debug` (read, write): see the argument.
@@ -35,7 +35,7 @@ use crate::prelude::*;
 /// Most senders.
 const SENDERS: usize = 4096;
 
-/// What came from a sender last.
+/// The last frames of a sender.
 #[derive(Clone, Copy, Default)]
 struct Last {
     sequence: u16,

@@ -1,4 +1,4 @@
-//! What a program can ask of its router: time, numbers, routes.
+//! The router's data for programs: time, numbers, routes.
 
 use std::fmt::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -102,7 +102,7 @@ fn read(line: &str) -> Option<Route> {
     words.next().is_none().then_some(route)
 }
 
-/// What a program can ask of its router.
+/// The router's data for programs.
 pub(super) struct Surroundings<'a> {
     pub(super) now_ns: u64,
     pub(super) routes: &'a Routes,

@@ -1,4 +1,4 @@
-//! What a trace tells.
+//! The events of a trace.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,11 +9,11 @@ pub struct Event {
     pub packet: u32,
     /// When, on the clock of the round, in nanoseconds since 1970.
     pub at_ns: u64,
-    /// What.
+    /// The event.
     pub what: What,
 }
 
-/// What happened.
+/// The event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {
@@ -60,17 +60,17 @@ pub struct Hop {
     pub class: String,
     /// By which input; none if it was asked for the packet.
     pub input: Option<u32>,
-    /// What became of it there.
+    /// Its result there.
     pub fate: Fate,
     /// Its first bytes before, in hexadecimal.
     pub before: String,
     /// And after, if they are others.
     pub after: Option<String>,
-    /// What the element's tables and counters say: look-ups, causes of a drop.
+    /// The values of the element's tables and counters: look-ups, causes of a drop.
     pub notes: Vec<String>,
 }
 
-/// What became of a packet at an element.
+/// The result for a packet at an element.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
@@ -86,7 +86,7 @@ pub enum Fate {
     Dropped,
 }
 
-/// What a reader of the `trace` handler gets, as JSON.
+/// The JSON for a reader of the `trace` handler.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fetched {
     /// Packets that may still be chosen.
@@ -95,6 +95,6 @@ pub struct Fetched {
     pub under_way: u32,
     /// Events for which there was no room.
     pub lost: u64,
-    /// What happened since the last time.
+    /// The events since the last time.
     pub events: Vec<Event>,
 }

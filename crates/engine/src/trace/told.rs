@@ -1,4 +1,4 @@
-//! What elements' own handlers say of a packet: why it was dropped, where it is to go.
+//! Values of elements' own handlers for a packet: the cause of a drop, the destination.
 
 use europa_pool::Packet;
 use europa_pool::packet::annotation;
@@ -7,7 +7,7 @@ use crate::devices::Devices;
 use crate::handler::Flags;
 use crate::state::{Core, Slot, with_element};
 
-/// Handlers of an element that tell of drops, and what they say.
+/// Handlers of an element that count drops, and their values.
 pub(super) fn drops(
     core: &mut Core,
     elements: &mut [Slot],
@@ -29,7 +29,7 @@ pub(super) fn drops(
     read.unwrap_or_default()
 }
 
-/// What the element's table says of the packet's destination.
+/// The element's table entry for the packet's destination.
 pub(super) fn look_up(
     core: &mut Core,
     elements: &mut [Slot],
@@ -70,7 +70,7 @@ pub(super) fn look_up(
     })?
 }
 
-/// What has changed in the texts of an element's drop handlers: causes.
+/// The changes in the texts of an element's drop handlers: causes.
 pub(super) fn causes(
     before: &[(&'static str, String)],
     after: &[(&'static str, String)],

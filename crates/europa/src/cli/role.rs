@@ -82,10 +82,10 @@ pub(super) enum Role {
     Daemon {
         /// SLICE/ROUTER.
         router: String,
-        /// What this process does for the program.
+        /// The task of this process for the program.
         #[arg(long, value_enum, default_value = "waits")]
         part: slow_path::Part,
-        /// Capabilities that it keeps beside those of all programs.
+        /// Capabilities that it keeps in addition to those of all programs.
         #[arg(long)]
         keep: Vec<String>,
         /// The program and its arguments.
@@ -110,6 +110,19 @@ pub(super) enum Role {
         /// Its grants include memory shared with other processes.
         #[arg(long)]
         shares: bool,
+    },
+    /// Signal the flows of a slice; started by the node.
+    #[command(hide = true)]
+    Signaller {
+        /// Number on the node.
+        #[arg(long)]
+        number: u32,
+        /// The slice.
+        #[arg(long)]
+        slice: String,
+        /// CPUs that it may use.
+        #[arg(long, value_delimiter = ',')]
+        cpus: Vec<usize>,
     },
     /// Run a user's program as a router's data plane; started by the node.
     #[command(hide = true)]
@@ -147,6 +160,7 @@ impl Role {
             Role::Router { number, name, cpus, writes, shares } => {
                 roles::router(number, &name, &cpus, writes, shares)
             }
+            Role::Signaller { number, slice, cpus } => roles::signaller(number, &slice, &cpus),
             Role::Program { number, name, cpus, command } => {
                 roles::program(number, &name, &cpus, &command)
             }

@@ -17,7 +17,7 @@ const MOST_DESCRIPTORS: usize = 253;
 /// zero says that the peer has gone.
 ///
 /// # Errors
-/// What recvmsg(2) says; `EAGAIN` when there is none.
+/// The error of recvmsg(2); `EAGAIN` when there is none.
 pub(crate) fn receive(socket: &OwnedFd) -> nix::Result<([u8; MESSAGE_BYTES], usize, Vec<OwnedFd>)> {
     // One byte more than a message has, so that a longer one shows.
     let mut bytes = [0; MESSAGE_BYTES + 1];
@@ -32,8 +32,8 @@ pub(crate) fn receive(socket: &OwnedFd) -> nix::Result<([u8; MESSAGE_BYTES], usi
     let mut descriptors = Vec::new();
     for part in message.cmsgs()? {
         if let ControlMessageOwned::ScmRights(raw) = part {
-            // SAFETY: the kernel has just made these descriptors for this process; nobody
-            // else knows their numbers.
+            // SAFETY: the kernel has just made these descriptors for this process; no other code
+            // knows their numbers.
             descriptors.extend(raw.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
         }
     }
@@ -45,7 +45,7 @@ pub(crate) fn receive(socket: &OwnedFd) -> nix::Result<([u8; MESSAGE_BYTES], usi
 /// Takes a client of a listening socket.
 ///
 /// # Errors
-/// What accept4(2) says; `EAGAIN` when there is none.
+/// The error of accept4(2); `EAGAIN` when there is none.
 pub(crate) fn accept(listener: &OwnedFd) -> nix::Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let raw = accept4(listener.as_raw_fd(), flags)?;

@@ -1,6 +1,6 @@
 //! Memory shared with a peer.
 //!
-//! What keeps reading and writing it sound, whatever the peer does:
+//! The reasons why reading and writing it is sound, for any behaviour of the peer:
 //!
 //! - It stays as long as its file is: a region's file cannot shrink (`F_SEAL_SHRINK`, checked
 //!   or set before its length is read), is of ordinary pages, and is mapped at its own length
@@ -31,7 +31,7 @@ pub(crate) struct Region {
 impl Region {
     /// Maps the first `bytes` bytes of a file that a peer has sent as region `index`.
     pub(crate) fn adopt(file: &OwnedFd, index: u16, bytes: u64) -> Result<Self, MemifError> {
-        // First of all: what knows seals is memory, and asking it anything waits for nobody.
+        // First of all: a file with seals is memory, and no query of it waits for another process.
         let seals = fcntl(file, FcntlArg::F_GET_SEALS).map_err(|_| Violation::Unsealed(index))?;
         if !SealFlag::from_bits_retain(seals).contains(SealFlag::F_SEAL_SHRINK) {
             fcntl(file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK))
@@ -73,9 +73,9 @@ impl Region {
         if offset.checked_add(2)? > self.mapping.bytes() || !offset.is_multiple_of(2) {
             return None;
         }
-        // SAFETY: inside the mapping and aligned (checked), any bits are an integer, and the
-        // memory lives as long as `self`. Nobody accesses these bytes in another width: they
-        // are a ring's flags or an index.
+        // SAFETY: inside the mapping and aligned (checked), any bits are an integer, and the memory
+        // lives as long as `self`. All accesses to these bytes have this width: they are a ring's
+        // flags or an index.
         Some(unsafe { AtomicU16::from_ptr(self.mapping.base().as_ptr().add(offset).cast()) })
     }
 }
@@ -136,8 +136,8 @@ fn prefetch_at<const WRITE: bool>(address: *const u8) {
     let _ = address;
 }
 
-/// A piece of shared memory: a buffer, or as much of it as a frame fills. The peer may write it
-/// at any time, so that whoever must rely on its contents copies them first.
+/// A piece of shared memory: a buffer, or as much of it as a frame fills. The peer may write it at
+/// any time, so a reader that relies on its contents copies them first.
 #[derive(Clone, Copy)]
 pub struct Chunk<'a> {
     /// The first of `bytes` bytes that stay mapped for as long as the lifetime says.

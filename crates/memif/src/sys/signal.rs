@@ -1,9 +1,9 @@
 //! Waking a peer by an eventfd that is the peer's too.
 //!
-//! Of an open file that two processes share, either can change the mode, so nothing keeps a
-//! hostile peer from making its eventfd blocking and full: a plain write(2) to it would hang.
-//! What never waits is the kernel's own signal to an eventfd, when an asynchronous request is
-//! done. So a signal is a request to read nothing of an empty file.
+//! Of an open file that two processes share, either can change the mode, so nothing keeps a hostile
+//! peer from making its eventfd blocking and full: a plain write(2) to it would hang. Only the
+//! kernel's own signal to an eventfd, when an asynchronous request is done, never waits. So a
+//! signal is a request to read nothing of an empty file.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;

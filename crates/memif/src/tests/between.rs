@@ -252,7 +252,7 @@ fn who_falls_asleep_misses_nothing_of_a_peer_without_fences() {
                 while begun.load(Ordering::Acquire) != round {
                     std::thread::yield_now();
                 }
-                // As who has just looked for room has, it has the line of the flag.
+                // A thread that has just looked for room has the line of the flag.
                 assert!(transmitter.room().is_ok());
                 pause(round.wrapping_mul(7));
                 let asked = transmitter.transmit_unfenced();

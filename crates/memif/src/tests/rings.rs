@@ -112,7 +112,7 @@ impl Victim {
     }
 }
 
-/// What a hostile peer writes: any word, or something that looks right at the right place.
+/// The writes of a hostile peer: any word, or a plausible one at the right place.
 #[derive(Debug, Clone)]
 enum Write {
     Word(usize, u64),
@@ -175,7 +175,7 @@ fn descriptors_that_point_nowhere_are_dropped_and_counted() {
         (good, u64::from(u32::MAX)),
         (Head { bytes: 65536, ..good }, 0),
         (good, 4096),
-        // Two in a chain, of which the second is nowhere; and a chain without an end.
+        // Two in a chain, the second out of range; and a chain without an end.
         (Head { flags: NEXT, ..good }, 4096),
         (Head { region: 9, ..good }, 4096),
         (good, 4096),

@@ -1,8 +1,9 @@
-//! What the slow path's Linux knows, in tables of a program in a cage: `bpf_fib_lookup` asks them.
+//! The routes and neighbours of the slow path's Linux, in tables of a program in a cage:
+//! `bpf_fib_lookup` reads them.
 //!
-//! The mirror of the slow path speaks to this as it does to a router's process (`route.load`,
-//! `forward0.load`, `gate0.policy`); what it says becomes entries of maps. What Linux decides by more
-//! than its tables is left to it: its interface is not open.
+//! The mirror of the slow path writes to this as to a router's process (`route.load`,
+//! `forward0.load`, `gate0.policy`); its lines become entries of maps. Packets that Linux decides
+//! by more than its tables go to it: their interface is not open.
 
 use std::collections::HashMap;
 use std::io;
@@ -25,7 +26,7 @@ const ROUTES4: &str = "cage_routes4";
 const ROUTES6: &str = "cage_routes6";
 const NEIGHBOURS: &str = "cage_neighbours";
 
-/// Bits of `struct cage_port`: what comes in, what leaves.
+/// Bits of `struct cage_port`: received and sent packets.
 const OPEN_IN: [u16; 2] = [1, 2];
 const OPEN_OUT: [u16; 2] = [4, 8];
 /// `struct cage_route`.
@@ -98,7 +99,7 @@ impl Port {
     }
 }
 
-/// Fills tables with what a mirror says, until it ends or `stop` is set.
+/// Fills tables from a mirror, until it ends or `stop` is set.
 pub(super) struct Filler {
     tables: Arc<Tables>,
     /// The router's interfaces are the first ones; outputs behind them are Linux's.
@@ -111,7 +112,7 @@ impl Filler {
         Filler { tables, interfaces, ports: HashMap::new() }
     }
 
-    /// Hears the mirror at the other end of `feed`.
+    /// Reads from the mirror at the other end of `feed`.
     pub(super) fn run(mut self, mut feed: Channel<Answer, Order>, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
             let answer = match feed.receive_within(LOOK_EVERY) {
@@ -127,13 +128,13 @@ impl Filler {
                 break;
             }
         }
-        // Nobody follows Linux any more.
+        // The mirror has ended.
         for device in 0..self.interfaces {
             let _ = self.change(device, |port| port.open = 0);
         }
     }
 
-    /// Does what an order to a router's element says.
+    /// Carries out an order to a router's element.
     fn write(&mut self, path: &str, value: &str) -> Result<(), String> {
         let (element, handler) = path.split_once('.').unwrap_or((path, ""));
         let number = |text: &str| text.parse::<usize>().ok();
@@ -224,7 +225,7 @@ impl Filler {
         Some(self.tables.neighbours.update(&key, &value))
     }
 
-    /// What Linux says of packets that come in.
+    /// Linux's policy for received packets.
     fn gate(&mut self, device: usize, policy: &str) -> io::Result<()> {
         let mut open = [true; 2];
         let mut own = None;
@@ -240,7 +241,7 @@ impl Filler {
                     let is_v6 = rest.split(' ').next().is_some_and(|prefix| prefix.contains(':'));
                     open[usize::from(is_v6)] = false;
                 }
-                // `all`, `down`, and what is not known here.
+                // `all`, `down`, and words that are not known here.
                 _ => open = [false; 2],
             }
         }
@@ -252,7 +253,7 @@ impl Filler {
         })
     }
 
-    /// What Linux says of packets that leave.
+    /// Linux's policy for sent packets.
     fn leave(&mut self, device: usize, is_v4: bool, policy: &str) -> io::Result<()> {
         let mut open = !policy.is_empty();
         let (mut own, mut mtu) = (None, None);

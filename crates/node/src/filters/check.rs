@@ -11,7 +11,7 @@ impl Filters {
     /// Whether the rules of documents fit.
     ///
     /// # Errors
-    /// What is too much, and in which document it stands.
+    /// The excess, and its document.
     pub(crate) fn check(&self, documents: &Documents) -> Result<(), NodeError> {
         if documents.filters.is_empty() && self.slices.is_empty() {
             return Ok(());
@@ -59,10 +59,10 @@ impl Filters {
         (MOST_FILTERS as usize).saturating_sub(reserved + used)
     }
 
-    /// Whether rules fit that are to be there instead of those that take `gone` entries.
+    /// Whether rules fit that replace those with `gone` entries.
     ///
     /// # Errors
-    /// What is too much.
+    /// The excess.
     pub(crate) fn fit<'r>(
         &self,
         slice: &str,

@@ -1,4 +1,4 @@
-//! From a rule to what the switch looks up: patterns, keys and actions.
+//! From a rule to the switch's entries: patterns, keys and actions.
 
 use europa_api::filters::{Ecn, Rule};
 use europa_filter::{Pattern, Rule as Entry};
@@ -19,7 +19,7 @@ fn pattern(rule: &Rule, interface: Option<u16>) -> Pattern {
     }
 }
 
-/// What a rule does; `to` and `mirror` are the numbers of the ways that it names.
+/// The action of a rule; `to` and `mirror` are the numbers of the ways that it names.
 fn action(rule: &Rule, to: Option<u16>, mirror: Option<u16>) -> Action {
     let action = &rule.action;
     let verdict = match action {

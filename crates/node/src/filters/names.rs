@@ -1,4 +1,4 @@
-//! What rules name: interfaces and ways, and their numbers.
+//! Names in rules: interfaces and ways, and their numbers.
 
 use std::collections::BTreeSet;
 
@@ -59,7 +59,7 @@ impl Filters {
         Ok(Some(number))
     }
 
-    /// Gives back the numbers of what a rule names.
+    /// Gives back the numbers of a rule's names.
     pub(super) fn release(&mut self, slice: &str, interface: Option<u16>, ways: [Option<u16>; 2]) {
         if let (Some(number), Some(named)) = (interface, self.numbers.interfaces.get_mut(slice)) {
             named.give(number);

@@ -1,4 +1,4 @@
-//! Small numbers for what rules name, as long as one does.
+//! Small numbers for the names of rules, as long as one has the name.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -26,7 +26,7 @@ pub(super) struct Numbers<K: Name> {
     idle: BTreeSet<usize>,
 }
 
-/// What can be numbered.
+/// Objects that can be numbered.
 pub(super) trait Name: Eq + Hash + Clone {}
 
 impl<K: Eq + Hash + Clone> Name for K {}
@@ -55,7 +55,7 @@ impl<K: Name> From<Written<K>> for Numbers<K> {
         let mut numbers = Numbers::new(written.first, written.last);
         for (place, name) in written.named.into_iter().enumerate() {
             match &name {
-                // Nobody uses it yet, and whoever does finds it by its name.
+                // It is unused yet, and its users find it by its name.
                 Some(WrittenName { key }) => {
                     numbers.places.insert(key.clone(), place);
                     numbers.idle.insert(place);
@@ -113,7 +113,7 @@ impl<K: Name> Numbers<K> {
         }
     }
 
-    /// Forgets names that nobody uses.
+    /// Forgets unused names.
     pub(super) fn tidy(&mut self) {
         for place in std::mem::take(&mut self.idle) {
             if let Some(named) = self.named.get_mut(place).and_then(Option::take) {
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(again.take(&"x".to_owned(), &mut new), Some(1));
     }
 
-    /// As many names as there are numbers: what was linear took minutes.
+    /// As many names as there are numbers: a linear search took minutes.
     #[test]
     fn n07_many_names_cost_no_more_than_few() {
         let (mut numbers, mut new) = (Numbers::new(0, u16::MAX - 1), false);

@@ -6,7 +6,7 @@ use europa_switch::Batch;
 use super::{FilterError, Filters, Installed, Origin, Told};
 
 impl Filters {
-    /// Makes and removes rules by number; what the switch is to be told.
+    /// Adds and removes rules by number; returns the orders for the switch.
     ///
     /// # Errors
     /// Why nothing has changed.
@@ -39,7 +39,7 @@ impl Filters {
         Ok(self.told(slice, batch, was_empty))
     }
 
-    /// Takes back what was installed and never told.
+    /// Takes back installed rules that the switch never got.
     pub(super) fn scrap(&mut self, slice: &str, installed: &[Installed]) {
         let mut back = Batch::default();
         installed.iter().for_each(|one| self.uninstall(slice, one, &mut back));

@@ -13,7 +13,7 @@ use crate::NodeError;
 /// A route with its next hop and its device.
 pub(super) type HostWay = (IpNet, Option<IpAddr>, Option<String>);
 
-/// Gives a host what `new` says, where `old` is what it has. The interfaces are there.
+/// Changes a host from `old` to `new`. The interfaces are there.
 pub(super) fn configure(old: &Host, new: &Host, inside: &Namespace) -> Result<(), NodeError> {
     for (name, value) in &new.sysctls.0 {
         inside.sysctl(name, value).map_err(|error| {
@@ -27,7 +27,7 @@ pub(super) fn configure(old: &Host, new: &Host, inside: &Namespace) -> Result<()
     };
     for (name, interface) in &new.interfaces.0 {
         for address in had(name).iter().filter(|had| !interface.addresses.contains(had)) {
-            // Somebody inside may have done so before.
+            // A program inside may have done so before.
             let _ = delete_address(inside, name, address.value);
         }
         for address in &interface.addresses {

@@ -61,8 +61,7 @@ fn read(answer: &str, name: &str) -> Result<u32, String> {
     }
 }
 
-/// The first process whose control group carries a container's id, of which at least
-/// twelve digits are given.
+/// The first process whose control group carries a container's id, given by at least twelve digits.
 fn by_group(id: &str) -> Option<u32> {
     if id.len() < 12 || !id.bytes().all(|b| b.is_ascii_hexdigit()) {
         return None;

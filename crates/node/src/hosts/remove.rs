@@ -33,7 +33,7 @@ pub(super) fn end_processes(inside: &Namespace) {
     }
 }
 
-/// Takes a namespace of a host away, with what runs inside, and every pair.
+/// Removes a namespace of a host, with the processes inside, and every pair.
 pub(super) fn end(name: &str) -> Result<(), NodeError> {
     let what = || format!("taking the namespace {name} away");
     if let Ok(inside) = Namespace::named(name) {
@@ -43,8 +43,8 @@ pub(super) fn end(name: &str) -> Result<(), NodeError> {
     Namespace::delete(name).doing(what())
 }
 
-/// Takes all hosts away: what runs inside those that Europa has made, their namespaces,
-/// every pair; and moves devices back to this namespace. Also after a kill.
+/// Removes all hosts: processes inside those that Europa has made, their namespaces, every pair;
+/// and moves devices back to this namespace. Also after a kill.
 pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     for record in read_records(instance) {
         let Ok(inside) = Namespace::named(&record.namespace.to_string_lossy()) else { continue };

@@ -54,7 +54,7 @@ pub fn note_code(instance: &Instance, host: &str, code: u8) {
     let _ = fs::write(&new, code.to_string()).and_then(|()| fs::rename(&new, &path));
 }
 
-/// Starts a shell that runs a host's commands; what they say goes to `log`. The role `host-run`
+/// Starts a shell that runs a host's commands; their output goes to `log`. The role `host-run`
 /// enters the host, and its control group, by itself.
 pub(crate) fn run(instance: &Instance, host: &Host, log: File) -> Result<Commands, NodeError> {
     let failed = |error: std::io::Error| refused(host, &["run"], format!("its commands: {error}"));
@@ -75,8 +75,8 @@ pub(crate) fn run(instance: &Instance, host: &Host, log: File) -> Result<Command
     Ok(Commands { child: Some(child), ended })
 }
 
-/// Lines as one script: one that fails keeps no other from being run, says so, and its code is
-/// the shell's own in the end.
+/// Lines as one script: after a failed one the next ones still run, and its code is the shell's own
+/// in the end.
 fn script<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
     let mut script = "europa_failed=0\n".to_owned();
@@ -113,7 +113,7 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&output.stdout), out, "{lines:?}");
             assert_eq!(String::from_utf8_lossy(&output.stderr), told, "{lines:?}");
         }
-        // What is no shell's language.
+        // A line that no shell understands.
         let output = Command::new("/bin/sh")
             .args(["-c", &script(["if", "echo on"].into_iter())])
             .output()

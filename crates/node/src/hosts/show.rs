@@ -1,4 +1,4 @@
-//! What is told of hosts.
+//! The description of hosts.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ pub(crate) fn text(hosts: &[Host]) -> String {
     serde_json::to_string(hosts).unwrap_or_default()
 }
 
-/// What is told of hosts that are there.
+/// The description of existing hosts.
 pub(crate) fn stats(instance: &Instance, documents: &Documents) -> Vec<HostStats> {
     let kept = read_records(instance);
     let record = |host: &Host| kept.iter().find(|record| *record.host == *host.name.to_string());
@@ -50,7 +50,7 @@ pub fn namespace_of(instance: &Instance, host: &str) -> Option<PathBuf> {
     kept.into_iter().find(|record| record.host == host).map(|record| record.namespace)
 }
 
-/// What programs of a host see; none if there is no such host, or if it is not Europa's own.
+/// The view of a host's programs; none if there is no such host, or if it is not Europa's own.
 pub fn inside_of(instance: &Instance, host: &str) -> Option<Inside> {
     let kept = read_records(instance);
     kept.into_iter().find(|record| record.host == host).and_then(|record| record.inside)

@@ -1,5 +1,4 @@
-//! Hosts as they really are: what of them has been changed by other hands, or by a change that
-//! failed half-way.
+//! The actual hosts, with changes by other programs, or by a change that failed half-way.
 
 use std::sync::Arc;
 
@@ -14,13 +13,13 @@ use crate::Instance;
 pub(crate) struct HostDrift {
     /// Its name.
     pub(crate) host: String,
-    /// What it really has of what it was made with; none if its namespace is gone.
+    /// Its actual parts among those it was made with; none if its namespace is gone.
     pub(crate) really: Option<Host>,
-    /// What differs, for people.
+    /// The differences, for users.
     pub(crate) differs: Vec<String>,
 }
 
-/// Compares hosts with what is really there. Takes a moment for each.
+/// Compares hosts with the actual ones. Takes a moment for each.
 pub(crate) fn look(instance: &Instance, made: &Arc<Vec<Host>>) -> Vec<HostDrift> {
     made.iter().filter_map(|host| look_at(instance, host)).collect()
 }
@@ -39,7 +38,8 @@ fn look_at(instance: &Instance, host: &Host) -> Option<HostDrift> {
     (!differs.is_empty()).then_some(HostDrift { host: host_name, really: Some(really), differs })
 }
 
-/// What a host that was to become `new` from `old` has now of either, and what of `old` it lacks.
+/// The present parts, of a host that changed from `old` to `new`, of either, and the missing parts
+/// of `old`.
 ///
 /// # Errors
 /// The namespace cannot be looked at.
@@ -67,7 +67,7 @@ pub(super) fn really(
             &mut differs,
         );
     }
-    // Routes go with a device that somebody sets down, which may be an experiment of theirs.
+    // Routes go with a device that a user sets down, which may be an experiment.
     let down = |(name, _): &(europa_api::At<_>, europa_api::At<HostInterface>)| {
         let name: &europa_api::InterfaceName = &name.value;
         survey.devices.get(&**name).is_some_and(|device| !device.up)

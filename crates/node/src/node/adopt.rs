@@ -1,8 +1,8 @@
-//! What a node that was killed has left running becomes this one's own.
+//! This node takes over the running objects of a killed node.
 //!
-//! Everything is compared with what is wanted now: what is equal goes on, and never notices;
-//! what is not, or is half-made, dead, or of another version, is taken away here. The job
-//! that follows makes the rest as after any change.
+//! Everything is compared with the desired state. Equal objects go on without a gap. All others,
+//! also half-made and dead ones and those of another version, are removed here. The job that
+//! follows makes the rest as after any change.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -28,12 +28,13 @@ use crate::leftovers::{self, Noted};
 use crate::ports::Port;
 use crate::relays::Relay;
 use crate::router::{ANOTHER_VERSION, Asked, Process, Router, RouterRecord, name_of};
+use crate::signallers::{self, SignallerRecord};
 use crate::switch::{Lasting, Switch, SwitchRecord};
 use crate::{NodeError, grants, hosts, slices};
 
 impl Node {
-    /// Takes over what runs and is wanted, and takes everything else away. If that fails, all
-    /// of it is taken away.
+    /// Takes over the running and wanted objects, and removes all others. If that fails, all of it
+    /// is taken away.
     pub(super) fn adopt(&mut self) -> Result<(), NodeError> {
         let documents = self.documents.clone();
         let adopted = self.try_adopt(&documents);
@@ -44,6 +45,7 @@ impl Node {
         if !matches!(adopted, Ok(true)) {
             self.slow_paths.stop();
             self.routers.clear();
+            drop(self.signallers.take_down());
             self.ports.clear();
             self.relays.clear();
             self.hosts.clear();
@@ -79,6 +81,7 @@ impl Node {
         self.slow_paths.adopt(&self.instance, &self.kept, documents, &ports)?;
         self.adopt_ports(documents, &substrate, &noted)?;
         self.adopt_routers(documents, &substrate)?;
+        self.adopt_signallers();
         self.adopt_relays(&self.desired(documents).relays, &substrate);
         self.adopt_switch()?;
         self.begin_with(substrate)?;
@@ -105,7 +108,7 @@ impl Node {
         } else {
             self.revival.restarts += 1;
             self.start_switch()?;
-            // What the one before has left in lists of pools that are swept away.
+            // The former node's entries in lists of pools that are swept away.
             let pools: Vec<u32> = self.substrate()?.pools().collect();
             if let Some(switch) = &mut self.switch {
                 let mut stray = pools.into_iter().filter(|pool| !claims.pools.contains(pool));
@@ -133,7 +136,7 @@ impl Node {
         self.start_slow_paths(Ticket::default())?;
         self.undo_others(&noted);
         self.note_ports()?;
-        // Whoever captured has gone with the node that served it.
+        // The captures of the killed node have ended with it.
         let taps = Taps::open(&self.instance.pins())?;
         (0..MAX_TAPS).for_each(|number| taps.end(number));
         self.show_scene();
@@ -199,6 +202,15 @@ impl Node {
         Ok(())
     }
 
+    /// Those of slices that signal no more are ended when flows are followed.
+    fn adopt_signallers(&mut self) {
+        for found in self.kept.records::<SignallerRecord>(signallers::KIND) {
+            if let Err(why) = self.signallers.adopt(&found, &self.kept) {
+                self.events.warn("node", "", "NotAdopted", format!("a signaller: {why}"));
+            }
+        }
+    }
+
     fn adopt_switch(&mut self) -> Result<(), NodeError> {
         for found in self.kept.records::<SwitchRecord>("switch.") {
             if let Some(record) = found.record {
@@ -226,6 +238,7 @@ impl Node {
         let mut own: HashSet<u32> =
             routers.filter_map(|process| process.body.pid()).chain(switch).collect();
         own.extend(self.slow_paths.adopted());
+        own.extend(self.signallers.pids());
         let mut children = Vec::new();
         let adopted = self.routers.iter().filter_map(|router| router.process.as_ref());
         let adopted: HashSet<String> = adopted.map(Process::name).collect();
@@ -247,12 +260,13 @@ impl Node {
         for mut child in children {
             child.wait()?;
         }
-        // What could not be noted any more.
+        // The records that could not be written.
         let of_routers = self.routers.iter().map(|router| slices::router_group(&router.plan.name));
         let mut groups: HashSet<String> = of_routers.collect();
         let of_slices = groups.iter().filter_map(|group| Some(group.split_once('/')?.0.to_owned()));
         groups.extend(of_slices.collect::<Vec<_>>());
         groups.extend(self.switch.iter().map(|_| "switch".to_owned()));
+        groups.extend(self.signallers.groups());
         groups.extend(self.slow_paths.routers().map(europa_slowpath::environment::group));
         groups.extend(self.hosts_made.iter().map(|host| hosts::group(&host.name)));
         let all = Cgroups::detect()?;
@@ -264,8 +278,8 @@ impl Node {
         Ok(())
     }
 
-    /// Has the switch serve what is claimed, and nothing else. What is as it should be is not
-    /// touched: packets are under way there.
+    /// Has the switch serve the claimed objects only. Correct objects are not touched: packets are
+    /// under way there.
     fn correct(&self, switch: &mut Switch, claims: &Claims) -> Result<(), NodeError> {
         let served = switch.describe()?;
         for pool in served.pools.iter().filter(|pool| !claims.pools.contains(pool)) {

@@ -1,4 +1,4 @@
-//! What routers answer.
+//! Answers of routers.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::slow_path::Reloaded;
 use crate::{Doing, NodeError};
 
 impl Node {
-    /// Hears all routers; what is for others has been handed on.
+    /// Reads the answers of all routers, and passes on those of other threads.
     pub(super) fn hear_routers(&mut self) {
         let now = Instant::now();
         for router in &mut self.routers {
@@ -84,7 +84,7 @@ impl Node {
         Ok(count)
     }
 
-    /// Hears which programs of a router have read their files again, or why one has not.
+    /// Reads which programs of a router have read their files again, or why one has not.
     fn reloaded(&mut self, ticket: Ticket, router: &str, outcome: Reloaded) {
         let outcome = self.slow_paths.reloaded(&self.kept, router, outcome);
         match &outcome {
@@ -97,12 +97,11 @@ impl Node {
 
     /// Gives a running router an order; `reply` gets its answer.
     pub(crate) fn ask_router(&mut self, name: &str, order: &Order, reply: Reply<Outcome>) {
+        // Handlers of elements have a dot; the process's own one for `europa trace` has not.
+        let is_map = |path: &str| !path.contains('.') && path != "trace";
         if let Some(answer) = self.cages.running(name).and_then(|loaded| match order {
-            // Handlers of elements have a dot.
-            Order::Read { path, parameter } if !path.contains('.') => {
-                Some(loaded.read(path, parameter))
-            }
-            Order::Write { path, value } if !path.contains('.') => {
+            Order::Read { path, parameter } if is_map(path) => Some(loaded.read(path, parameter)),
+            Order::Write { path, value } if is_map(path) => {
                 Some(loaded.write(path, value).map(|()| String::new()))
             }
             _ => None,

@@ -1,5 +1,5 @@
-//! What takes long, in threads beside the loop. A step that needs the result is taken again when
-//! it is there.
+//! Long work, in threads beside the loop. A step that needs the result is taken again when it is
+//! there.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -10,7 +10,7 @@ use europa_control::Stop;
 use super::Node;
 use crate::{Doing, NodeError};
 
-/// Work of one kind, of which a step needs the result.
+/// Work of one kind, whose result a step needs.
 #[derive(Default)]
 pub(super) enum Work<T> {
     /// There is none.
@@ -22,7 +22,7 @@ pub(super) enum Work<T> {
     Done(Purpose, Result<T, NodeError>),
 }
 
-/// What work is for: the result for another purpose is of no use.
+/// The purpose of work: the result for another purpose is of no use.
 #[derive(Clone, Debug)]
 pub(super) struct Purpose {
     documents: Arc<Documents>,
@@ -64,7 +64,7 @@ impl<T> Work<T> {
         }
     }
 
-    /// Waits until no thread works any more. What has been done then comes to the loop.
+    /// Waits until no thread works any more. The result then comes to the loop.
     pub(super) fn wait(&mut self) {
         if let Work::UnderWay(thread) = std::mem::take(self) {
             let _ = thread.join();
@@ -73,12 +73,12 @@ impl<T> Work<T> {
 }
 
 impl Node {
-    /// What work for the change in hand is for.
+    /// The object of work for the current change.
     pub(super) fn purpose(&self, object: impl Into<String>) -> Purpose {
         Purpose { documents: self.documents.clone(), object: object.into() }
     }
 
-    /// Does `work` in a thread, and gives its result to `then` in the loop. The change in hand goes
+    /// Does `work` in a thread, and gives its result to `then` in the loop. The current change goes
     /// on after that.
     pub(super) fn beside<T: Send + 'static>(
         &self,
@@ -118,7 +118,7 @@ impl Node {
     }
 }
 
-/// A step waits for what is done beside the loop.
+/// A step waits for work beside the loop.
 pub(super) fn not_yet() -> Stop {
     Stop::NotNow(NodeError::Refused("what a step needs took too long".into()).into())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use europa_api::{Fault, Key};
 use europa_control::Stop;
+use europa_plan::wires::is_wire;
 use europa_plan::{InterfacePlan, RouterPlan};
 use europa_substrate::Substrate;
 use europa_switch::orders::Order;
@@ -16,7 +17,7 @@ use crate::placement;
 use crate::ports::{Port, can_ask};
 use crate::router::{Router, wake_name};
 use crate::switch::{Lasting, unless_gone};
-use crate::{NodeError, capture, grants, leftovers};
+use crate::{NodeError, capture, grants, leftovers, wires};
 
 impl Node {
     /// Opens the substrate when it is needed for the first time.
@@ -37,7 +38,7 @@ impl Node {
         Ok(())
     }
 
-    /// Writes down what the ports are, and what was changed on their devices.
+    /// Writes down the ports, and the changes on their devices.
     pub(super) fn note_ports(&self) -> Result<(), NodeError> {
         self.note_ports_and(None)
     }
@@ -57,9 +58,18 @@ impl Node {
             Ok(None) => {
                 let unused = |id: &u32| !self.ports.iter().any(|port| port.id == *id);
                 let id = (1..).find(unused).unwrap_or(1);
-                self.note_ports_and(Some(Port::before(document)?))?;
+                let is_wire = is_wire(&document.name.value);
+                if !is_wire {
+                    self.note_ports_and(Some(Port::before(document)?))?;
+                }
                 let (document, asks) = (document.clone(), can_ask(self.substrate()?));
-                let work = move || Port::open(id, &document, asks);
+                let instance = self.instance.clone();
+                let work = move || {
+                    if is_wire {
+                        wires::make(&instance, &document)?;
+                    }
+                    Port::open(id, &document, asks)
+                };
                 return Err(self.begin_work(|node| &mut node.port_work, purpose, work));
             }
             Ok(Some(port)) => {
@@ -122,7 +132,7 @@ impl Node {
         connected
     }
 
-    /// Takes a port that goes from the interfaces that stay. What their routers send waits.
+    /// Takes a port that goes from the interfaces that stay. Packets of their routers wait.
     fn disconnect(&mut self, port: &str) -> Result<(), NodeError> {
         let attachment = self.ports.iter().find(|other| other.name == *port);
         let Some(attachment) = attachment.and_then(|port| port.attachment.as_ref()) else {
@@ -152,7 +162,7 @@ impl Node {
         all.filter(move |(_, interface, _)| interface.to.is_port(port))
     }
 
-    /// Changes what an open port's document says beside its device.
+    /// Changes an open port's settings, except its device.
     pub(super) fn change_port(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
         let Some(port) = self.ports.iter_mut().find(|port| port.is(document)) else {
             return Ok(());
@@ -180,6 +190,10 @@ impl Node {
             // A switch that has just ended never learns of it.
             let _ = switch.order(&Order::RemovePort { port: port.id }, &[]);
         }
+        if is_wire(name) {
+            self.note_ports()?;
+            return wires::remove(&self.instance, &port.document);
+        }
         if let Err(error) = port.undo.undo() {
             self.events.warn("port", name, "NotPutBack", error.to_string());
         }
@@ -193,14 +207,15 @@ impl Node {
         Ok(())
     }
 
-    /// Tells captures what there is now, if it differs, and no further step is about to change it.
+    /// Passes the present objects to captures, if they differ, and no further step is about to
+    /// change them.
     pub(super) fn follow_scene(&mut self) {
         if self.scene_is_old && !self.engine.has_steps() {
             self.show_scene();
         }
     }
 
-    /// Tells captures what there is now.
+    /// Passes the present objects to captures.
     pub(super) fn show_scene(&mut self) {
         self.scene_is_old = false;
         if let Some(lasting) = &self.lasting {
@@ -267,6 +282,9 @@ impl Node {
             });
         router.pool = Some(pool);
         entered?;
+        for (from, relay) in router.relays() {
+            substrate.set_relay(from, relay);
+        }
         if let Some(mut switch) = self.switch.take() {
             let told = match self.routers.get(index) {
                 Some(router) => self
@@ -289,7 +307,7 @@ impl Node {
         let mut router = self.routers.remove(place);
         let removed = self.take_away(&mut router);
         if let Err(error) = removed {
-            // What is left of it is removed with the next change, or the next look.
+            // The rest of it is removed with the next change, or the next look.
             router.half = true;
             router.due = None;
             router.last_end = format!("its removal failed: {error}");
@@ -300,7 +318,7 @@ impl Node {
         Ok(())
     }
 
-    /// Ends a router and frees what it has, as far as it still has it.
+    /// Ends a router and frees its resources, as far as it still has them.
     fn take_away(&mut self, router: &mut Router) -> Result<(), NodeError> {
         if let Some(successor) = router.successor.take() {
             self.discard(successor, "it is removed");
@@ -327,7 +345,7 @@ impl Node {
             (pool, forgotten)
         });
         if let Some(substrate) = &self.substrate {
-            // From the last one on: what has gone is not removed again.
+            // From the last one on: removed ones are not removed again.
             while let Some(id) = router.interfaces.last().copied()
                 && let Some(interface) = router.plan.interfaces.get(router.interfaces.len() - 1)
             {

@@ -1,5 +1,7 @@
 //! Kernel routers: when their programs are loaded and entered.
 
+use std::collections::HashSet;
+
 use europa_api::{Fault, Key};
 use europa_control::Stop;
 use europa_plan::{CagePlan, RouterPlan, Step};
@@ -8,6 +10,7 @@ use super::Node;
 use super::beside::not_yet;
 use crate::NodeError;
 use crate::cages::{Means, State, prepare};
+use crate::router::Process;
 
 impl Node {
     /// Has the program of a step's router be loaded.
@@ -16,13 +19,16 @@ impl Node {
             return Ok(());
         };
         let RouterPlan { name, cage: Some(cage), .. } = &**plan else { return Ok(()) };
+        if self.load_for_driver(plan)? {
+            return Err(not_yet());
+        }
         match self.cages.state(name, cage) {
             State::Loaded => Ok(()),
             State::UnderWay => Err(not_yet()),
             State::Failed(why) => {
                 self.cages.forget_failure(name);
                 let key = Key::new("router", &**name);
-                let fault = Fault::new(key, &["fast_path", "xdp", "object"], why);
+                let fault = Fault::new(key, &["fast_path", "xdp", cage.field], why);
                 Err(NodeError::from(fault.label("the kernel does not take it")).into())
             }
             State::None => {
@@ -32,11 +38,13 @@ impl Node {
         }
     }
 
-    /// Has a thread load a program. What runs goes on meanwhile.
+    /// Has a thread load a program. The running program goes on meanwhile.
     fn begin_cage(&mut self, router: &str, plan: &CagePlan) -> Result<(), NodeError> {
         let running = self.routers.iter().find(|other| *other.plan.name == *router);
         let interfaces = running.map(|router| router.interfaces.clone()).unwrap_or_default();
-        let means = Means::new(self.substrate()?, &interfaces, self.cages.tables(router))?;
+        let with_judge = !self.cages.is_judged();
+        let tables = self.cages.tables(router);
+        let means = Means::new(self.substrate()?, &interfaces, tables, with_judge)?;
         let (name, plan) = (router.to_owned(), plan.clone());
         self.cages.under_way.insert(name.clone(), plan.clone());
         let begun = self.beside(
@@ -68,7 +76,9 @@ impl Node {
         if let Err(error) = self.hold_ports() {
             self.events.warn("node", "", "Failed", error.to_string());
         }
-        self.cages.keep(|router| wanted.iter().any(|(name, ..)| name == router));
+        let leaving = self.leave_cages();
+        let is_wanted = |router: &str| wanted.iter().any(|(name, ..)| name == router);
+        self.cages.keep(|router| is_wanted(router) || leaving.contains(router));
         for (router, plan, interfaces) in wanted {
             if interfaces.len() < plan.interfaces {
                 continue;
@@ -95,6 +105,26 @@ impl Node {
                 self.events.warn("router", &router, "Failed", error.to_string());
             }
         }
+    }
+
+    /// Has frames go to the processes of routers that are no kernel routers any more, once these forward.
+    /// Routers whose processes do not yet.
+    fn leave_cages(&self) -> HashSet<String> {
+        let mut waiting = HashSet::new();
+        let Some(substrate) = &self.substrate else { return waiting };
+        for router in self.routers.iter().filter(|router| router.wanted.cage.is_none()) {
+            let is_caged = |id: &&u32| substrate.is_caged(**id);
+            if !router.interfaces.iter().any(|id| is_caged(&id)) {
+                continue;
+            }
+            let forwards = |process: &Process| process.ready && !process.changes();
+            if router.astray || !router.process.as_ref().is_some_and(forwards) {
+                waiting.insert(router.plan.name.to_string());
+                continue;
+            }
+            router.interfaces.iter().filter(is_caged).for_each(|id| substrate.pass_by_cage(*id));
+        }
+        waiting
     }
 
     /// Has ports of kernel routers receive in the driver.

@@ -1,4 +1,4 @@
-//! Filters: what the switch is told of rules, interfaces and ways, and what it has counted.
+//! Filters: the switch's rules, interfaces and ways, and its counters.
 
 mod own;
 
@@ -27,13 +27,13 @@ use crate::{Doing, NodeError};
 /// How long the switch may take for a change of rules.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What numbers are kept as.
+/// The name of the numbers' record.
 const RECORD: &str = "filters";
 
 /// A connection to the thread of the switch that changes rules.
 type Orders = Channel<FilterOrder, FilterAnswer>;
 
-/// Rules, and who is told of them.
+/// Rules, and their receivers.
 #[derive(Default)]
 pub(super) struct Filtering {
     filters: Filters,
@@ -79,7 +79,7 @@ impl Filtering {
         all.filter(|name| self.filters.own(name).next().is_some()).map(SliceId::new).collect()
     }
 
-    /// Slices whose numbered rules wait for what becomes of them.
+    /// Slices whose numbered rules wait for their result.
     pub(super) fn parked(&self) -> BTreeSet<SliceId> {
         self.parked.keys().map(SliceId::new).collect()
     }
@@ -97,7 +97,7 @@ impl Filtering {
         }
     }
 
-    /// Whose rules hold for what an interface of a router sends.
+    /// The slice whose rules hold for an interface's packets.
     fn by(&self, router: &Router, interface: &InterfacePlan) -> Option<FilteredBy> {
         let name = &router.plan.name;
         let (slice, number) = self.filters.of(name.slice(), name.name(), &interface.name)?;
@@ -105,7 +105,7 @@ impl Filtering {
         Some(FilteredBy { slice, interface: number, linux })
     }
 
-    /// Has a switch hear of a change; none runs: it hears of everything when it starts.
+    /// Sends a change to a switch; without one, the next switch gets all changes at its start.
     fn tell(
         &mut self,
         order: impl Fn(&Batch) -> FilterOrder,
@@ -116,7 +116,7 @@ impl Filtering {
         let memory = if bytes.is_empty() { None } else { Some(memory(&bytes)?) };
         let told = ask(orders, order(batch), memory.as_ref());
         if matches!(told, Err(NodeError::Channel { .. })) {
-            // It has ended, and another one will be told.
+            // It has ended, and the next one gets the order.
             self.orders = None;
             return Ok(());
         }
@@ -125,7 +125,7 @@ impl Filtering {
 }
 
 impl Node {
-    /// Whose rules hold for what an interface sends.
+    /// The slice whose rules hold for an interface's packets.
     pub(super) fn filtered_by(
         &self,
         router: &Router,
@@ -210,7 +210,7 @@ impl Node {
         told: &Told,
     ) -> Result<(), NodeError> {
         if told.renamed {
-            // Before anybody uses a number: the next node must know it.
+            // Before a number is used: the next node must know it.
             self.kept.note(RECORD, None, self.filtering.filters.record())?;
         }
         let Some(switch) = switch else { return Ok(()) };
@@ -235,7 +235,7 @@ impl Node {
         Ok(())
     }
 
-    /// Has a switch hear of all rules, if there are some. Of interfaces it hears apart.
+    /// Has a switch hear of all rules, if there are some. Orders for interfaces are separate.
     pub(super) fn tell_all_filters(&mut self, switch: &mut Switch) -> Result<(), NodeError> {
         self.filtering.orders = None;
         let filters = &self.filtering.filters;
@@ -261,7 +261,7 @@ impl Node {
         Ok(())
     }
 
-    /// Tells whose rules hold for what the interfaces send, of a slice or of all.
+    /// Sends the slice whose rules hold for the interfaces' packets, of a slice or of all.
     pub(super) fn tell_filtered(
         &self,
         switch: &mut Switch,
@@ -272,7 +272,7 @@ impl Node {
                 continue;
             }
             for (interface, id) in router.plan.interfaces.iter().zip(&router.interfaces) {
-                // One that leads nowhere yet is told with the rest of it.
+                // One without a target yet is sent with its other settings.
                 if self.leads_to(&interface.to).is_some() && router.pool.is_some() {
                     let filtered_by = self.filtered_by(router, interface);
                     let order = Order::Filter { interface: *id, filtered_by };
@@ -289,7 +289,7 @@ impl Node {
         switch.order_all(all.map(|(number, way)| Order::Way { number, way: self.way(way) }))
     }
 
-    /// Tells of the ways that lead to an interface, which has come.
+    /// Sends the ways that lead to a new interface.
     pub(super) fn tell_ways_to(
         &self,
         switch: &mut Switch,

@@ -1,4 +1,4 @@
-//! Hosts, and what they send over links: made, changed and taken away.
+//! Hosts, and the packets that they send over links: made, changed and removed.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ use crate::{Doing, Instance, NodeError, hosts};
 /// The record of all hosts.
 const HOSTS: &str = "hosts";
 
-/// What threads do with the namespaces of hosts: each costs the kernel milliseconds.
+/// Work of threads on the namespaces of hosts: each costs the kernel milliseconds.
 #[derive(Default)]
 pub(super) struct HostsWork {
     /// Hosts that do not stay are taken away: those whose programs have ended.
     pub(super) trimmed: Work<Vec<String>>,
-    /// Hosts are made: what is told of them.
+    /// Hosts are made: their description.
     pub(super) made: Work<Vec<HostStats>>,
 }
 
@@ -76,7 +76,7 @@ impl Node {
         Ok(())
     }
 
-    /// Makes the hosts that are wanted of those that there are, and starts their commands.
+    /// Makes the missing hosts, and starts their commands.
     pub(super) fn make_hosts(&mut self) -> Result<(), Stop> {
         let purpose = self.purpose("");
         let Some(made) = self.hosts_work.made.result(&purpose, drop)? else {
@@ -108,7 +108,7 @@ impl Node {
         Ok(())
     }
 
-    /// Hosts as they are made, for whoever compares them with what is really there.
+    /// Hosts as documents describe them, for the comparison with the actual ones.
     pub(crate) fn hosts_made(&self) -> Arc<Vec<europa_api::Host>> {
         self.hosts_made.clone()
     }
@@ -146,7 +146,7 @@ impl Node {
             }
             self.events.warn("host", &host, "Drifted", differs.join("; "));
         }
-        // The devices of these ports are made anew.
+        // The devices of these ports are made again.
         for port in
             self.ports.iter_mut().filter(|port| lost.iter().any(|lost| **lost == *port.name))
         {
@@ -154,8 +154,7 @@ impl Node {
         }
     }
 
-    /// Takes over the hosts that another node has made, if they are what is wanted; takes
-    /// them away otherwise.
+    /// Takes over the hosts of another node that are as desired, and removes the others.
     pub(super) fn adopt_hosts(&mut self, documents: &Documents) -> Result<(), NodeError> {
         let wanted = hosts::text(&documents.hosts);
         let found = self.kept.records::<String>(HOSTS);
@@ -175,7 +174,7 @@ impl Node {
         hosts::remove(&self.instance)
     }
 
-    /// Takes over the ways of what hosts send over links, as far as they are wanted.
+    /// Takes over the ways of hosts' frames over links, as far as they are wanted.
     pub(super) fn adopt_relays(&mut self, plans: &[RelayPlan], substrate: &Substrate) {
         for found in self.kept.records("relay-") {
             let adopted = found
@@ -190,8 +189,8 @@ impl Node {
         }
     }
 
-    /// Takes the way of what a host sends over a link away. If the router stays, it goes
-    /// straight to that, and what is on the way arrives before.
+    /// Removes the relay of a host's link. If the router stays, later frames go straight to it, and
+    /// frames under way arrive before.
     pub(super) fn remove_relay(&mut self, port: &str) -> Result<(), NodeError> {
         let Some(place) = self.relays.iter().position(|relay| relay.plan.port == *port) else {
             return Ok(());
@@ -215,7 +214,7 @@ impl Node {
         self.note_matches(port)
     }
 
-    /// Gives what a host sends over a link its way. The router behind is there.
+    /// Sets up the relay of a host's link. The router behind is there.
     pub(super) fn make_relay(&mut self, plan: &RelayPlan) -> Result<(), NodeError> {
         let port = self.ports.iter().find(|port| port.name == plan.port);
         let attachment = port.and_then(|port| port.attachment.as_ref());
@@ -229,14 +228,14 @@ impl Node {
             (attachment, &self.substrate, interface_on(&mut self.routers, &plan.port))
             && !planned.spec.matches.is_empty()
         {
-            // The relay has what was the router's.
+            // The relay has the router's former frames.
             substrate.leave(id, &planned.spec, attachment)?;
             planned.spec.matches.clear();
         }
         self.note_matches(&plan.port)
     }
 
-    /// Writes down what the interface on a port of a link matches now.
+    /// Writes down the present match of the interface on a port of a link.
     fn note_matches(&mut self, port: &str) -> Result<(), NodeError> {
         for router in &mut self.routers {
             let all = &mut Arc::make_mut(&mut router.wanted).interfaces;
@@ -253,7 +252,7 @@ impl Node {
         Ok(())
     }
 
-    /// What a host sends over a link fares otherwise from now on.
+    /// A host's packets over a link are treated otherwise from now on.
     pub(super) fn impair_relay(&mut self, plan: &RelayPlan) -> Result<(), NodeError> {
         let Some(relay) = self.relays.iter_mut().find(|relay| relay.plan.port == plan.port) else {
             return Ok(());

@@ -4,13 +4,14 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use europa_control::Stop;
-use europa_plan::Step;
+use europa_plan::wires::is_wire;
+use europa_plan::{RouterPlan, Step};
 use europa_substrate::{Error, Loaded, Program, Substrate};
 
 use super::Node;
 use super::beside::not_yet;
-use crate::NodeError;
 use crate::ports::Port;
+use crate::{NodeError, wires};
 
 /// Programs that are on their way.
 #[derive(Default)]
@@ -28,6 +29,12 @@ impl Node {
     ) -> Result<(), Stop> {
         if matches!(step, Step::OpenPort(_) | Step::StartSwitch | Step::AddRouter(_)) {
             self.open_substrate()?;
+        }
+        if let Step::OpenPort(port) = step
+            && is_wire(&port.name.value)
+        {
+            // Which program it needs depends on its namespace.
+            wires::place(&self.instance)?;
         }
         let mut waits = false;
         for program in self.programs_of(step) {
@@ -75,6 +82,20 @@ impl Node {
             Step::StartSwitch => (0..self.settings.workers).map(Program::Transmit).collect(),
             _ => Vec::new(),
         }
+    }
+
+    /// Begins to load the programs by which a router's ports receive in the driver: a node that adopted them
+    /// has none yet. Returns whether some are still to come.
+    pub(super) fn load_for_driver(&mut self, plan: &RouterPlan) -> Result<bool, NodeError> {
+        let is_one = |port: &&Port| plan.ports().any(|name| **name == port.name);
+        let ports = self.ports.iter().filter(is_one);
+        let programs: HashSet<Program> =
+            ports.map(|port| Program::receive(&port.device.namespace)).collect();
+        let mut waits = false;
+        for program in programs {
+            waits |= self.load(program)?;
+        }
+        Ok(waits)
     }
 
     /// Begins to load a program. Returns whether it is still to come.

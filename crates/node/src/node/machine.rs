@@ -1,4 +1,4 @@
-//! The real machine, as the engine of `control` has it: what there is, and steps carried out.
+//! The real machine, as the engine of `control` has it: actual state, and steps carried out.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -60,13 +60,13 @@ impl Node {
 
     /// Takes a submission; `reply` gets its outcome.
     pub(crate) fn submit(&mut self, submission: Submission, reply: Reply<Outcome>) {
-        // Who asked may be gone.
+        // The caller may be gone.
         let reply = Box::new(|outcome| drop(reply.send(outcome)));
         self.engine.submit(submission, reply);
         self.more = true;
     }
 
-    /// Gives the change in hand a turn.
+    /// Gives the current change a turn.
     pub(super) fn work(&mut self) {
         let now = self.time();
         self.more = self.with_engine(|engine, machine| engine.turn(machine, now));
@@ -75,14 +75,14 @@ impl Node {
         }
     }
 
-    /// Makes again what is wanted and not there.
+    /// Makes missing objects again.
     pub(super) fn reconcile(&mut self) {
         let now = self.time();
         self.with_engine(|engine, machine| engine.reconcile(machine, now));
         self.more = true;
     }
 
-    /// What documents want where what there is is there.
+    /// The desired state, given the actual objects.
     pub(super) fn desired(&self, documents: &Documents) -> Desired {
         let look = |port: &PortDocument| Port::peek(port).map_err(Failure::from);
         Desired::new(&self.namespaces(), documents, &self.actual(), look)
@@ -150,7 +150,7 @@ impl Machine for Node {
 
     fn check(&mut self, plans: &[Arc<RouterPlan>]) -> Result<(), Failure> {
         let trial = |plan: &Arc<RouterPlan>| {
-            // Nobody is woken: it is tried without a switch.
+            // There is no switch to wake: it is tried without one.
             Ok(Trial { start: plan.start(0), grants: crate::grants::stand_ins(plan)? })
         };
         let trials = plans.iter().map(trial).collect::<Result<_, NodeError>>()?;
@@ -184,7 +184,7 @@ impl Machine for Node {
 
     fn settle(&mut self) -> Result<(), Failure> {
         unless_gone(self.follow_queues())?;
-        // Whoever is told that it is done finds it so.
+        // An object that is reported as done is in its tables.
         self.follow();
         Ok(())
     }

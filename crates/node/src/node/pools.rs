@@ -31,8 +31,8 @@ impl Node {
         }
     }
 
-    /// Frees a pool. What a switch has not forgotten, as it has just ended, lies in its lists: such
-    /// a pool keeps its number until the next switch has emptied them.
+    /// Frees a pool. A pool that an ended switch had not forgotten is in its lists: it keeps its
+    /// number until the next switch has emptied them.
     pub(super) fn free_pool(&mut self, pool: PoolHandle, forgotten: bool) -> Result<(), NodeError> {
         if !forgotten {
             self.orphans.push(pool);
@@ -44,7 +44,7 @@ impl Node {
         Ok(())
     }
 
-    /// Frees what a switch that has just been started has never heard of, but in its lists.
+    /// Frees pools that a newly started switch does not know, except those in its lists.
     pub(super) fn free_orphans(&mut self) {
         for pool in std::mem::take(&mut self.orphans) {
             let forgotten = self.switch.as_mut().is_some_and(|s| s.forget_pool(pool.id));
@@ -122,8 +122,8 @@ impl Node {
     }
 }
 
-/// Has spare pools made by a thread that works while nobody else wants the core: the kernel
-/// clears 16 MiB for each, in which a router would wait for its core, and lose packets.
+/// Has spare pools made by a thread that runs only on an idle core: the kernel clears 16 MiB for
+/// each, and a router that waited for its core meanwhile would lose packets.
 pub(super) struct Spares {
     orders: Sender<(Geometry, usize)>,
     /// The thread has not answered yet.

@@ -1,4 +1,4 @@
-//! The switch and the routers: started, and told what to do.
+//! The switch and the routers: started, and given orders.
 
 use std::os::fd::AsFd;
 use std::time::Instant;
@@ -62,29 +62,44 @@ impl Node {
     /// Has all that stands beside routers be as the documents say. Costs little if it is.
     pub(super) fn follow(&mut self) {
         if let Err(error) = self.follow_queues() {
-            // A switch that has just ended is told when it is started again.
+            // After the switch has just ended, the next one gets the order at its start.
             self.events.warn("switch", "", "Failed", error.to_string());
         }
         self.follow_meters();
         self.follow_cages();
         self.follow_slices();
+        self.follow_signallers();
         self.follow_scene();
     }
 
-    /// Has what waits for ports wait as the documents say.
+    /// Has flows signalled as the documents say.
+    fn follow_signallers(&mut self) {
+        // Both apart, as their logs and groups are the node's.
+        let mut signallers = std::mem::take(&mut self.signallers);
+        let mut routers = std::mem::take(&mut self.routers);
+        let (kept, documents, events) = (&self.kept, self.documents.clone(), &self.events);
+        let mut equip = |slice: &str| {
+            let log = self.log(&format!("signaller.{slice}"))?;
+            Ok((log, self.group(&crate::signallers::group(slice))))
+        };
+        signallers.follow(kept, &documents, &mut routers, events, &mut equip);
+        (self.signallers, self.routers) = (signallers, routers);
+    }
+
+    /// Sets the queues of ports as the documents say.
     pub(super) fn follow_queues(&mut self) -> Result<(), NodeError> {
         let Some(switch) = &mut self.switch else { return Ok(()) };
         self.queues.follow(&self.kept, switch, &self.ports, &self.documents, &self.routers)
     }
 
-    /// Has what comes in by ports policed as the documents say.
+    /// Applies the documents' received rates of ports.
     fn follow_meters(&mut self) {
         if let Some(substrate) = &self.substrate {
             self.meters.follow(substrate, &self.documents, &self.routers);
         }
     }
 
-    /// Has routers have of CPU and memory what the documents say of their slices.
+    /// Sets the routers' CPU and memory to the slices' reservations.
     fn follow_slices(&mut self) {
         let documents = &self.documents;
         let followed =
@@ -128,7 +143,7 @@ impl Node {
     /// A router has come: links to it lead somewhere.
     pub(super) fn tell_peers(&self, switch: &mut Switch, name: &str) -> Result<(), NodeError> {
         for (router, id) in self.peers(name) {
-            // It may be there, leading to what the router was before.
+            // It may be there, leading to the former router.
             switch.order(&Order::RemoveInterface { interface: id }, &[])?;
             self.tell_interface(switch, router, id)?;
         }
@@ -143,7 +158,7 @@ impl Node {
         }
     }
 
-    /// The interface that sends by a port of a link, and takes what comes over the link.
+    /// The interface that sends by a port of a link, and receives from the link.
     pub(super) fn behind(&self, port: &str) -> Option<u32> {
         self.routers.iter().find_map(|router| {
             let mut all = router.plan.interfaces.iter().zip(&router.interfaces);

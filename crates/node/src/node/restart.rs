@@ -1,8 +1,8 @@
 //! A router gets a new process and a new pool: on demand, or because its process has ended.
 //!
 //! On demand, the successor builds its sandbox and its graph while the old process goes on
-//! forwarding. It takes over from one frame to the next; what stood in the old one's rings is
-//! lost. A successor that does not come up changes nothing.
+//! forwarding. It takes over from one frame to the next; packets in the old one's rings are lost. A
+//! successor that does not come up changes nothing.
 
 use europa_api::rest::ProblemDetails;
 use europa_substrate::PoolHandle;
@@ -17,12 +17,12 @@ use crate::switch::Switch;
 pub(crate) struct Successor {
     pub(crate) process: Process,
     pool: PoolHandle,
-    /// Who asked for it.
+    /// The request for it.
     asked: Vec<Reply<Result<(), ProblemDetails>>>,
 }
 
 impl Node {
-    /// Restarts a router; `reply` is told when the new process forwards.
+    /// Restarts a router; `reply` is called when the new process forwards.
     pub(crate) fn restart(&mut self, name: &str, reply: Reply<Result<(), ProblemDetails>>) {
         if let Err(problem) = self.known_router(name) {
             let _ = reply.send(Err(problem));
@@ -36,7 +36,7 @@ impl Node {
             successor.asked.push(reply);
             return;
         }
-        // Whoever asks forgives earlier ends.
+        // A requested restart clears earlier ends.
         router.backoff.forget();
         if !router.granted.covers(&router.plan)
             && let Some(process) = &mut router.process
@@ -67,8 +67,8 @@ impl Node {
         let _ = reply.send(told);
     }
 
-    /// Gives a router whose process has ended a new one, which finds what came while it built
-    /// its sandbox and its graph.
+    /// Gives a router whose process has ended a new one, which finds the packets that arrived while
+    /// it built its sandbox and its graph.
     pub(super) fn restart_router(&mut self, index: usize) -> Result<(), NodeError> {
         if let Some(router) = self.routers.get_mut(index)
             && let Some(successor) = router.successor.take()
@@ -79,7 +79,7 @@ impl Node {
         self.relieve(index, successor)
     }
 
-    /// Starts a process on a pool that nobody sends to yet.
+    /// Starts a process on a pool that no receive program uses yet.
     fn begin_successor(&mut self, index: usize) -> Result<Successor, NodeError> {
         let none = || NodeError::Refused("there is no such router".into());
         let geometry = self.routers.get(index).ok_or_else(none)?.plan.geometry;
@@ -97,7 +97,7 @@ impl Node {
         }
     }
 
-    /// Frees a pool that no router has sent from. The switch may have been told of it.
+    /// Frees a pool that no router has sent from. The switch may know it.
     fn give_back(&mut self, pool: PoolHandle) -> Result<(), NodeError> {
         let forgotten = self.switch.as_mut().is_none_or(|switch| switch.forget_pool(pool.id));
         self.free_pool(pool, forgotten)
@@ -122,7 +122,7 @@ impl Node {
         Ok(process)
     }
 
-    /// Hears successors: one that is ready takes over, one that is not to be goes.
+    /// Reads the answers of successors: a ready one takes over, an unneeded one ends.
     pub(super) fn hear_successors(&mut self) {
         for index in 0..self.routers.len() {
             let Some(router) = self.routers.get_mut(index) else { continue };
@@ -168,7 +168,7 @@ impl Node {
         }
     }
 
-    /// What a router is to be has changed: its successor begins anew.
+    /// The router's configuration has changed: its successor starts again.
     pub(super) fn renew_successor(&mut self, index: usize) {
         let Some(router) = self.routers.get_mut(index) else { return };
         let Some(mut old) = router.successor.take() else { return };

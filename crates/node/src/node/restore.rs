@@ -1,16 +1,18 @@
-//! What the store says runs again; what another node has left goes on.
+//! The stored objects run again; usable objects of another node go on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use europa_api::{Documents, Kept};
+use europa_api::rest::ProblemDetails;
+use europa_api::{Documents, Kept, User};
 use europa_control::{Accepted, Engine};
 
 use super::Node;
 use crate::NodeError;
-use crate::store::{NumberedRules, Snapshot, Store, StoreError, Stored};
+use crate::control::Reply;
+use crate::store::{NumberedRules, Snapshot, Store, StoreError, Stored, StoredToken};
 
-/// What a store keeps.
+/// The contents of a store.
 pub(super) struct Found {
     snapshot: Snapshot,
     filters: BTreeMap<String, NumberedRules>,
@@ -24,7 +26,7 @@ impl Found {
 }
 
 impl Node {
-    /// Brings up what the store says; if another node has left something, what of it goes on.
+    /// Starts the stored objects; of another node's objects, the usable ones go on.
     pub(super) fn restore(&mut self, found: Found, left: bool) -> Result<(), NodeError> {
         let Snapshot { revision, documents } = found.snapshot;
         let kept: Vec<Kept> = documents.iter().map(Stored::kept).collect();
@@ -57,5 +59,33 @@ impl Node {
     pub(crate) fn accepted(&self) -> (u64, Arc<Vec<Stored>>) {
         let accepted = self.engine.accepted();
         (accepted.revision, accepted.stored.clone())
+    }
+
+    /// The same, checked and completed.
+    pub(crate) fn accepted_documents(&self) -> Arc<Documents> {
+        self.engine.accepted().documents.clone()
+    }
+
+    /// A user, with the generation of its document.
+    pub(crate) fn user(&self, name: &str) -> Option<(User, u64)> {
+        let accepted = self.engine.accepted();
+        let user = accepted.documents.users.iter().find(|user| &**user.name == name)?;
+        let is = |stored: &&Stored| stored.key.kind == "user" && stored.key.name == name;
+        let stored = accepted.stored.iter().find(is)?;
+        Some((user.clone(), stored.generation))
+    }
+
+    /// Writes tokens to the store; `reply` gets the result.
+    pub(crate) fn write_tokens(
+        &self,
+        put: Vec<StoredToken>,
+        remove: Vec<String>,
+        reply: Reply<Result<(), ProblemDetails>>,
+    ) {
+        let write = move |store: &mut dyn Store| store.change_tokens(&put, &remove);
+        self.store.write(&self.control, write, move |_, written| {
+            // The caller may have gone.
+            let _ = reply.send(written.map_err(|error| ProblemDetails::failed(error.to_string())));
+        });
     }
 }

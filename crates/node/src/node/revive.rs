@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use super::Node;
 
-/// As many lines of what a host's commands said last are told.
+/// As many of the last lines of a host's commands are shown.
 const LAST_LINES: usize = 3;
 
 impl Node {
-    /// Notes who has ended, and when to start it again.
+    /// Notes ended processes, and when to start them again.
     pub(super) fn bury(&mut self) {
         let now = Instant::now();
         self.bury_shells();
@@ -72,7 +72,7 @@ impl Node {
         }
     }
 
-    /// Starts again what is due.
+    /// Starts the objects that are due.
     pub(super) fn revive(&mut self) {
         let now = Instant::now();
         if self.revival.due.is_some_and(|due| due <= now) {

@@ -18,14 +18,14 @@ use nix::sys::socket::{
 use super::restore::Found;
 use super::{Node, Settings};
 use crate::control::queue;
-use crate::rest::Rest;
-use crate::store::{RedbStore, StoreThread};
+use crate::rest::{Rest, Secure, Tokens};
+use crate::store::{RedbStore, Store as _, StoreThread};
 use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers};
 
-/// Runs the node until it is told to go down.
+/// Runs the node until a request ends it.
 ///
 /// # Errors
-/// What kept it from starting, or from going on.
+/// The error that kept it from starting, or from going on.
 pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result<(), NodeError> {
     let cores = cores::cores().len();
     if !(1..=cores).contains(&(settings.workers as usize)) {
@@ -38,7 +38,7 @@ pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result
     let directory = instance.directory();
     let what = || format!("making {}", directory.display());
     fs::create_dir_all(instance.logs()).doing(what())?;
-    // Documents, logs and files of slow paths are for who may give orders.
+    // Documents, logs and files of slow paths are readable for users with access to the node.
     fs::set_permissions(&directory, fs::Permissions::from_mode(0o700)).doing(what())?;
     let lock = File::create(instance.lock()).doing("opening the lock file")?;
     let _lock = Flock::lock(lock, FlockArg::LockExclusiveNonblock)
@@ -62,9 +62,14 @@ pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result
     let store = RedbStore::open(&instance.state(lifetime))?;
     let (control, inbox) = queue()?;
     let kept = Found::load(&store)?;
+    let tokens = Tokens::new(store.tokens()?);
+    let listening = settings.listening.as_ref();
+    let secure = listening.map(|at| Secure::open(&instance, lifetime, at)).transpose()?;
     let store = StoreThread::start(Box::new(store))?;
+    let metrics_at = settings.metrics_at;
     let mut node = Node::new(instance, lifetime, store, settings, control.clone())?;
-    let rest = Rest::start(&node.instance, control, node.events.clone(), settings.metrics_at)?;
+    let events = node.events.clone();
+    let rest = Rest::start(&node.instance, control, events, metrics_at, tokens, secure)?;
     node.slow_paths.open_doors(rest.doors());
     node.restore(kept, left)?;
     let result = node.serve(&inbox, &signals);
@@ -73,7 +78,7 @@ pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result
         tracing::warn!("{line}");
     }
     if let Some(reply) = node.farewell.take() {
-        // Whoever asked may be gone.
+        // The caller may be gone.
         let _ = reply.send(match &farewell {
             Ok(said) => Ok(Said { lines: said.clone() }),
             Err(error) => Err(ProblemDetails::failed(error.to_string())),
@@ -84,8 +89,8 @@ pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result
     farewell.map(drop)
 }
 
-/// Raises the limit of open files: a node has six for each router, of which there may be
-/// thousands.
+/// Raises the limit of open files: a node has six for each router, and may have thousands of
+/// routers.
 pub(super) fn have_descriptors() {
     let enough = 65_536;
     let found = getrlimit(Resource::RLIMIT_NOFILE);
@@ -110,7 +115,7 @@ pub(crate) fn listen_at(path: &Path) -> Result<OwnedFd, NodeError> {
             .doing(what())?;
     let address = UnixAddr::new(path).doing(what())?;
     bind(listener.as_raw_fd(), &address).doing(what())?;
-    // Root only, whatever the umask was.
+    // Root only, for any umask.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     fs::set_permissions(path, mode).doing(what())?;
     listen(&listener, Backlog::new(16).doing(what())?).doing(what())?;

@@ -1,11 +1,11 @@
-//! What is told of everything.
+//! Descriptions of all objects.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use europa_api::Mac;
 use europa_api::rest::{NodeInfo, Object, ProblemDetails, Status};
-use europa_api::stats::{NodeStats, PortStats, RouterStats, SwitchStats};
+use europa_api::stats::{LinkStats, NodeStats, PortStats, RouterStats, SwitchStats};
 use europa_plan::To;
 use europa_port::LinkState;
 use serde_json::{Map, Value, json};
@@ -14,8 +14,8 @@ use super::Node;
 use crate::Lifetime;
 use crate::router::Router;
 use crate::stats::{
-    cpu_ns, inline as inline_stats, interface as interface_stats, link as link_stats, memory_bytes,
-    now_ns,
+    add_way, cpu_ns, inline as inline_stats, interface as interface_stats, link as link_stats,
+    memory_bytes, now_ns,
 };
 use crate::store::Stored;
 use crate::switch::{Lasting, Switch};
@@ -34,11 +34,12 @@ impl Node {
             temporary: self.lifetime == Lifetime::Temporary,
             settled: self.engine.is_settled(),
             metrics_at: self.settings.metrics_at.map(|at| at.to_string()),
+            listens_at: self.settings.listening.as_ref().map(|listening| listening.at.to_string()),
             workers: self.lasting.as_ref().map_or(self.settings.workers, Lasting::workers),
         }
     }
 
-    /// Documents of a kind, and what became of them.
+    /// Documents of a kind, and their states.
     pub(crate) fn objects(&self, kind: &str) -> Vec<Object> {
         let of_kind = self.engine.accepted().stored.iter().filter(|stored| stored.key.kind == kind);
         of_kind.map(|stored| self.object(stored)).collect()
@@ -50,6 +51,7 @@ impl Node {
             "port" => self.port_status(name),
             "router" => self.router_status(name),
             "host" => self.host_status(name),
+            "flow" => self.flow_status(name),
             _ => Status { state: "active".into(), ..Status::default() },
         };
         Object {
@@ -60,6 +62,12 @@ impl Node {
             document: serde_json::from_str(&stored.document).unwrap_or_default(),
             status,
         }
+    }
+
+    fn flow_status(&self, name: &str) -> Status {
+        let news = self.signallers.news(name);
+        let state = if news.is_up { "up" } else { "down" };
+        Status { state: state.into(), message: news.message, ..Status::default() }
     }
 
     fn port_status(&self, name: &str) -> Status {
@@ -177,6 +185,14 @@ impl Node {
         }
     }
 
+    /// Routers that can tell where their packets are: those that run a graph.
+    pub(crate) fn accountable(&self) -> Vec<String> {
+        let runs = |router: &&Router| {
+            router.plan.program().is_empty() && router.process.as_ref().is_some_and(|one| one.ready)
+        };
+        self.routers.iter().filter(runs).map(|router| router.plan.name.to_string()).collect()
+    }
+
     /// Counters of everything.
     pub(crate) fn stats(&mut self) -> NodeStats {
         let now = Instant::now();
@@ -192,6 +208,7 @@ impl Node {
         let routers = of_routers.map(|(router, inline)| RouterStats {
             name: router.plan.name.to_string(),
             inline,
+            ledger: None,
             by_linux: self.slow_paths.by_linux(&router.plan.name),
             state: router.state(now),
             pid: router.process.as_ref().and_then(|process| process.body.pid()),
@@ -215,6 +232,7 @@ impl Node {
                 .map(|(interface, id)| interface_stats(interface, &substrate.counters(*id)))
                 .collect(),
         });
+        let mut routers: Vec<RouterStats> = routers.collect();
         let ports = self.ports.iter_mut().map(|port| {
             let entry = substrate.port_entry(port.id).unwrap_or_default();
             let queue = switch
@@ -249,15 +267,23 @@ impl Node {
             let found = of.iter().find(|link| link.interface == id)?;
             Some(link_stats(name, from, &found.packets))
         });
-        let links = links.collect();
+        let links: Vec<LinkStats> = links.collect();
         let queues = self.queues.stats(&self.routers);
+        for router in &mut routers {
+            for interface in &mut router.interfaces {
+                let from = format!("{}.{}", router.name, interface.name);
+                let link = links.iter().find(|link| link.from == from);
+                let (slice, name) = router.name.split_once('/').unwrap_or_default();
+                add_way(&mut interface.sending, link, &queues, (slice, name, &interface.name));
+            }
+        }
         let switch_cpu_ns = cpu_ns(self.switch_group.as_ref());
         NodeStats {
             at_ns,
             hosts: self.hosts.clone(),
             links,
             queues,
-            routers: routers.collect(),
+            routers,
             ports: ports.collect(),
             switch_restarts: self.revival.restarts,
             switch: switch.map(|switch| SwitchStats {

@@ -1,4 +1,4 @@
-//! Steps from what there is to what is wanted, carried out.
+//! Steps from the actual to the desired state, carried out.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -17,6 +17,9 @@ use crate::router::Asked;
 
 /// Until a switch that ended while it was started is started again.
 const SWITCH_PAUSE: Duration = Duration::from_millis(100);
+
+/// Longest time for a process to forward the packets in its rings, once no more arrive.
+const DRAIN: Duration = Duration::from_millis(3);
 
 impl Node {
     /// Takes a step.
@@ -74,7 +77,7 @@ impl Node {
         Ok(Taken::Done)
     }
 
-    /// Has a port's device be able to do what the interfaces on it need.
+    /// Sets a port's device up for the interfaces on it.
     fn adapt_port(&mut self, name: &str, needs: Needs) -> Result<(), NodeError> {
         let Some(place) = self.ports.iter().position(|port| port.name == *name) else {
             return Ok(());
@@ -105,7 +108,7 @@ impl Node {
         Ok(self.slow_paths.keep(&self.instance, &self.kept, &documents, made)?)
     }
 
-    /// Slow paths whose namespaces are gone, found by a look at them: they are made anew.
+    /// Slow paths whose namespaces have vanished: they are made again.
     pub(crate) fn mend_slow_paths(&mut self, lost: Vec<String>) {
         // A change that is under way may have taken them away.
         if !self.engine.is_settled() {
@@ -132,7 +135,7 @@ impl Node {
         Ok(())
     }
 
-    /// Tells the switch where a router's interfaces lead now, and what their links do.
+    /// Sends the present ends of a router's interfaces to the switch, and their links' effects.
     fn rewire(&mut self, plan: &RouterPlan) {
         let Some(place) = self.routers.iter().position(|r| r.wanted.name == plan.name) else {
             return;
@@ -172,13 +175,28 @@ impl Node {
             return Ok(Taken::Done);
         };
         let change = router.wanted.change(router.astray, &plan);
+        let enters = router.plan.cage.is_none() && plan.cage.is_some();
+        router.plan.cage.clone_from(&plan.cage);
+        router.plan.place.clone_from(&plan.place);
+        for (own, new) in router.plan.interfaces.iter_mut().zip(&plan.interfaces) {
+            own.spec.flags = new.spec.flags;
+        }
         router.plan.configuration.clone_from(&plan.configuration);
         router.plan.file.clone_from(&plan.file);
         router.plan.description.clone_from(&plan.description);
-        router.wanted = plan;
+        router.wanted = plan.clone();
         router.astray = false;
+        if enters {
+            // From here on frames go to the program. The process forwards what it has got, and then
+            // becomes another.
+            self.follow_cages();
+            std::thread::sleep(DRAIN);
+        }
+        let Some(router) = self.routers.iter_mut().find(|r| r.wanted.name == plan.name) else {
+            return Ok(Taken::Done);
+        };
         let Some(process) = &mut router.process else {
-            // It has not come up with what it had: it tries the new one at once.
+            // It has not come up with its former configuration: it tries the new one at once.
             router.backoff.forget();
             router.due = Some(Instant::now());
             return Ok(Taken::Begun);

@@ -39,7 +39,8 @@ impl Node {
                     .chain(successor)
                     .filter_map(|process| process.body.into_child())
             })
-            .chain(self.switch.take().map(|switch| switch.child));
+            .chain(self.switch.take().map(|switch| switch.child))
+            .chain(self.signallers.take_down());
         let mut children: Vec<_> = children.collect();
         for child in &children {
             child.kill(Signal::SIGKILL)?;

@@ -29,7 +29,7 @@ impl Node {
                 let Some(port) = self.ports.iter().find(|port| port.name == **name) else {
                     continue;
                 };
-                // Whoever does not answer is asked again; the node has more to do than to wait.
+                // A next hop that does not answer is asked again; the node does not wait for it.
                 match encap(port, tunnel, Duration::ZERO) {
                     Ok(header) if header != interface.spec.encap => {
                         substrate.set_encap(*id, &header);

@@ -1,4 +1,4 @@
-//! How long turns of the loop take: nobody else is served meanwhile.
+//! How long turns of the loop take: other requests wait meanwhile.
 
 use std::time::Duration;
 

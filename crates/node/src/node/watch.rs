@@ -1,4 +1,4 @@
-//! What is looked at now and then: links, devices that come and go.
+//! Periodic checks: links, devices that come and go.
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ impl Node {
         }
     }
 
-    /// Looks at the devices of all ports. Whether one is to be opened again.
+    /// Looks at the devices of all ports. Whether to open one again.
     pub(super) fn probe_ports(&mut self) -> bool {
         let mut come = false;
         let mut lost = Vec::new();
@@ -105,8 +105,8 @@ impl Node {
         come
     }
 
-    /// Whoever is on a line that was down may be another one when it is up again (RFC 1122 section
-    /// 2.3.2.1). Routers that have their neighbours from Linux, or from nobody, have no such tables.
+    /// After a line was down, another host may be on it (RFC 1122 section 2.3.2.1). Routers that
+    /// have their neighbours from Linux, or none, have no such tables.
     fn forget_neighbours(&mut self, port: &str) {
         for router in &mut self.routers {
             let (Some(process), Some(_)) = (&mut router.process, &router.plan.description) else {

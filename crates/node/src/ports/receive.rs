@@ -39,7 +39,7 @@ pub(super) fn mode(generic: bool, tc: bool) -> PortMode {
 impl Port {
     /// Attaches the receive program.
     pub(crate) fn attach(&mut self, substrate: &mut Substrate) -> Result<(), NodeError> {
-        // Whoever sends to a device made of software may be on this machine, or its host.
+        // The sender to a software device may be on this machine, or its host.
         let local_sender = match &self.device.kind {
             Kind::Physical { driver } => driver == "virtio_net",
             _ => true,

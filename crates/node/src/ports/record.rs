@@ -1,4 +1,4 @@
-//! What the next node must know of a port.
+//! The facts that the next node needs of a port.
 
 use europa_port::{Limitation, Sent};
 use europa_substrate::{PortMode, Substrate};
@@ -9,10 +9,10 @@ use super::{Port, counter_socket, find, losses, open_socket, rate};
 use crate::NodeError;
 use crate::leftovers::Noted;
 
-/// Changes with [`PortRecord`], and with what is pinned.
+/// Changes with [`PortRecord`], and with the pinned maps.
 const FORMAT: u32 = 4;
 
-/// What the next node must know of a port.
+/// The facts that the next node needs of a port.
 #[derive(Serialize, Deserialize)]
 struct PortRecord {
     format: u32,
@@ -42,7 +42,7 @@ fn text(document: &europa_api::Port) -> String {
 }
 
 impl Port {
-    /// What the next node must know to adopt it.
+    /// The facts that the next node needs to adopt it.
     pub(crate) fn noted(&self) -> Noted {
         let record = PortRecord {
             format: FORMAT,

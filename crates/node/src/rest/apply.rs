@@ -4,20 +4,23 @@ use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::{HeaderMap, header};
 use axum::routing::{post, put};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use europa_api::rest::{Applied, ApplyRequest, ProblemDetails, SourceText};
-use europa_api::{Bundle, Kept, Key, Problem as Mistake};
+use europa_api::{Bundle, Documents, Kept, Key, Problem as Mistake, Rights, Verdict};
+use europa_compile::compile_text;
 use europa_control::{Refusal, Submission};
 use serde::Deserialize;
 
-use super::Api;
-use super::objects::{kind, missing};
+use super::objects::{kind, missing, objects};
+use super::owners::{Owned, Roles, View};
 use super::problem::{Answer, Problem};
+use super::who::Who;
+use super::{Api, noted};
 use crate::cores::cores;
 use crate::store::Stored;
 use crate::{program, slow_path};
 
-/// Times that a change is checked anew because another one came between.
+/// Times that a change is checked again because another one came between.
 const TRIES: usize = 16;
 
 pub(super) fn routes() -> Router<Api> {
@@ -45,14 +48,14 @@ pub(super) struct OptionsOfOne {
     dry_run: bool,
 }
 
-/// What is to become of desired state.
+/// The change of desired state.
 enum Wish {
     Apply(ApplyRequest),
     Delete { key: Key, dry_run: bool },
 }
 
-/// Makes desired state what the texts say, and carries it out; what they do not name stays,
-/// unless it is pruned. Answers when routers run. What fails a check changes nothing.
+/// Makes these texts the desired state, and carries it out; unnamed objects stay, unless they are
+/// pruned. Answers when routers run. A failed check changes nothing.
 #[utoipa::path(post, path = "/v1/apply", tag = "objects",
     params(("dry_run" = Option<bool>, Query, description = "Only tell what would change"),
         ("prune" = Option<bool>, Query, description = "Remove what the texts do not name")),
@@ -66,6 +69,7 @@ enum Wish {
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(super) async fn apply(
     State(api): State<Api>,
+    Extension(who): Extension<Who>,
     Query(options): Query<Options>,
     headers: HeaderMap,
     body: Bytes,
@@ -81,12 +85,12 @@ pub(super) async fn apply(
     };
     request.dry_run |= options.dry_run;
     request.prune |= options.prune;
-    carry_out(&api, Wish::Apply(request)).await
+    carry_out(&api, &who, Wish::Apply(request)).await
 }
 
-/// Makes one port, slice or link be as given.
+/// Makes one object that is no router be as given.
 #[utoipa::path(put, path = "/v1/{kinds}/{name}", tag = "objects",
-    params(("kinds" = String, Path, description = "ports, slices or links"),
+    params(("kinds" = String, Path, description = "ports, slices, links, hosts, filters or users"),
         ("name" = String, Path, description = "Its name"),
         ("dry_run" = Option<bool>, Query, description = "Only tell what would change")),
     request_body(description = "The document, as JSON or YAML",
@@ -97,11 +101,12 @@ pub(super) async fn apply(
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(super) async fn put_one(
     State(api): State<Api>,
+    Extension(who): Extension<Who>,
     Path((kinds, name)): Path<(String, String)>,
     Query(options): Query<OptionsOfOne>,
     body: Bytes,
 ) -> Answer<Applied> {
-    put_document(&api, Key::new(kind(&kinds)?, name), options, &body).await
+    put_document(&api, &who, Key::new(kind(&kinds)?, name), options, &body).await
 }
 
 /// Makes one router be as given.
@@ -117,17 +122,18 @@ pub(super) async fn put_one(
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(super) async fn put_router(
     State(api): State<Api>,
+    Extension(who): Extension<Who>,
     Path((kinds, slice, name)): Path<(String, String, String)>,
     Query(options): Query<OptionsOfOne>,
     body: Bytes,
 ) -> Answer<Applied> {
     let key = Key::new(kind(&kinds)?, format!("{slice}/{name}"));
-    put_document(&api, key, options, &body).await
+    put_document(&api, &who, key, options, &body).await
 }
 
-/// Removes one port, slice or link.
+/// Removes one object that is no router.
 #[utoipa::path(delete, path = "/v1/{kinds}/{name}", tag = "objects",
-    params(("kinds" = String, Path, description = "ports, slices or links"),
+    params(("kinds" = String, Path, description = "ports, slices, links, hosts, filters or users"),
         ("name" = String, Path, description = "Its name"),
         ("dry_run" = Option<bool>, Query, description = "Only tell what would change")),
     responses(
@@ -136,11 +142,12 @@ pub(super) async fn put_router(
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(super) async fn delete_one(
     State(api): State<Api>,
+    Extension(who): Extension<Who>,
     Path((kinds, name)): Path<(String, String)>,
     Query(OptionsOfOne { dry_run }): Query<OptionsOfOne>,
 ) -> Answer<Applied> {
     let key = Key::new(kind(&kinds)?, name);
-    carry_out(&api, Wish::Delete { key, dry_run }).await
+    carry_out(&api, &who, Wish::Delete { key, dry_run }).await
 }
 
 /// Removes one router.
@@ -154,20 +161,30 @@ pub(super) async fn delete_one(
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(super) async fn delete_router(
     State(api): State<Api>,
+    Extension(who): Extension<Who>,
     Path((kinds, slice, name)): Path<(String, String, String)>,
     Query(OptionsOfOne { dry_run }): Query<OptionsOfOne>,
 ) -> Answer<Applied> {
     let key = Key::new(kind(&kinds)?, format!("{slice}/{name}"));
-    carry_out(&api, Wish::Delete { key, dry_run }).await
+    carry_out(&api, &who, Wish::Delete { key, dry_run }).await
 }
 
-async fn put_document(api: &Api, key: Key, options: OptionsOfOne, body: &Bytes) -> Answer<Applied> {
+async fn put_document(
+    api: &Api,
+    who: &Who,
+    key: Key,
+    options: OptionsOfOne,
+    body: &Bytes,
+) -> Answer<Applied> {
     let sources = vec![SourceText { path: "the request".into(), text: utf8(body)? }];
     let request = ApplyRequest { sources, dry_run: options.dry_run, ..ApplyRequest::default() };
     let found = request.bundle().keys();
     if found.is_empty() {
-        // What cannot be read has no name.
-        request.bundle().documents().map_err(|problems| ProblemDetails::of(&problems, false))?;
+        // A text that cannot be read has no name.
+        request
+            .bundle()
+            .documents()
+            .map_err(|problems| ProblemDetails::of(&problems, false).in_own_words())?;
     }
     if found.len() != 1 || !found.contains(&key) {
         let mut names: Vec<String> = found.iter().map(ToString::to_string).collect();
@@ -176,9 +193,10 @@ async fn put_document(api: &Api, key: Key, options: OptionsOfOne, body: &Bytes) 
             "the path names {key}, the body {}",
             if names.is_empty() { "nothing".to_owned() } else { names.join(", ") }
         ))
+        .in_own_words()
         .into());
     }
-    carry_out(api, Wish::Apply(request)).await
+    carry_out(api, who, Wish::Apply(request)).await
 }
 
 fn is_yaml(headers: &HeaderMap) -> bool {
@@ -193,23 +211,22 @@ fn utf8(body: &Bytes) -> Result<String, Problem> {
 
 /// Checks a wish against desired state as it is, and hands it to the loop; again if that
 /// has changed meanwhile.
-async fn carry_out(api: &Api, wish: Wish) -> Answer<Applied> {
+async fn carry_out(api: &Api, who: &Who, wish: Wish) -> Answer<Applied> {
     let wish = std::sync::Arc::new(wish);
-    // One after the other: what changes between check and change comes from elsewhere.
+    // One after the other: a change between check and change comes from elsewhere.
     let _turn = api.turn.lock().await;
     for _ in 0..TRIES {
-        let (base, stored) = api.control.ask(|node| node.accepted()).await?;
-        if let Wish::Delete { key, .. } = &*wish
-            && !stored.iter().any(|stored| stored.key == *key)
-        {
-            let kind: &'static str =
-                super::objects::KINDS.iter().find(|k| k.1 == key.kind).map_or("", |k| k.1);
-            let objects = api.control.ask(move |node| node.objects(kind)).await?;
-            return Err(missing(kind, &key.name, &objects).into());
+        let asking = api.control.ask(|node| (node.accepted(), node.accepted_documents()));
+        let ((base, stored), documents) = asking.await?;
+        if let Wish::Delete { key, .. } = &*wish {
+            may_delete(api, who, key, &stored, &documents).await?;
         }
         let checking = {
             let wish = wish.clone();
-            move || check(&wish, base, &stored)
+            let owner = who.roles().map(|roles| (documents, roles));
+            move || {
+                check(&wish, base, &stored, owner.as_ref().map(|(all, roles)| (&**all, &**roles)))
+            }
         };
         // Reading a large configuration takes a while: others are served meanwhile.
         let submission = tokio::task::spawn_blocking(checking)
@@ -218,7 +235,14 @@ async fn carry_out(api: &Api, wish: Wish) -> Answer<Applied> {
         look(api).await?;
         let outcome = api.control.ask_later(|node, reply| node.submit(submission, reply)).await?;
         match outcome {
-            Ok(applied) => return Ok(Json(applied)),
+            Ok(applied) => {
+                noted::applied(api, who, &applied);
+                let view = View::of(api, who).await?;
+                return Ok(Json(match view {
+                    Some(view) => view.applied(applied),
+                    None => applied,
+                }));
+            }
             Err(Refusal::Stale) => {}
             Err(Refusal::Problem(problem)) => {
                 return Err(match &*wish {
@@ -232,7 +256,31 @@ async fn carry_out(api: &Api, wish: Wish) -> Answer<Applied> {
     Err(ProblemDetails::conflict("desired state changes all the time; try again").into())
 }
 
-/// Has the node know what other hands have changed: a change mends that, too.
+/// Whether there is such an object, which the caller may remove.
+async fn may_delete(
+    api: &Api,
+    who: &Who,
+    key: &Key,
+    stored: &[Stored],
+    documents: &Documents,
+) -> Result<(), Problem> {
+    let verdict = match who.roles() {
+        Some(roles) => Rights::new(documents, &roles).may_delete(key),
+        None => Verdict::Allowed,
+    };
+    let there = stored.iter().any(|stored| stored.key == *key);
+    match verdict {
+        Verdict::Allowed if there => Ok(()),
+        Verdict::Forbidden(why) => Err(ProblemDetails::forbidden(why).into()),
+        Verdict::Allowed | Verdict::Unknown => {
+            let kind: &'static str =
+                super::objects::KINDS.iter().find(|k| k.1 == key.kind).map_or("", |k| k.1);
+            Err(missing(kind, &key.name, &objects(api, who, kind).await?).into())
+        }
+    }
+}
+
+/// Has the node notice changes by other programs, which its next change repairs.
 async fn look(api: &Api) -> Result<(), Problem> {
     let hosts = api.control.ask(|node| node.hosts_made()).await?;
     let instance = api.instance.clone();
@@ -243,12 +291,28 @@ async fn look(api: &Api) -> Result<(), Problem> {
     Ok(api.control.ask(move |node| node.note_drift(&hosts, found)).await?)
 }
 
-fn check(wish: &Wish, base: u64, stored: &[Stored]) -> Result<Submission, Problem> {
+/// Checks a wish. `owner`: documents and roles of a caller that is no admin.
+fn check(
+    wish: &Wish,
+    base: u64,
+    stored: &[Stored],
+    owner: Option<(&Documents, &Roles)>,
+) -> Result<Submission, Problem> {
     let mut kept: Vec<Kept> = stored.iter().map(Stored::kept).collect();
+    let all = kept.clone();
     let (bundle, prune, dry_run, colour) = match wish {
-        Wish::Apply(request) => (request.bundle(), request.prune, request.dry_run, request.colour),
+        Wish::Apply(request) => {
+            let mut bundle = request.bundle();
+            // The command line has compiled them, where their own headers are. Others send texts.
+            bundle.compile(|path, text| match compile_text(path, text) {
+                Ok(compiled) => Ok(compiled.object),
+                Err(error) => Err(error.to_string()),
+            });
+            (bundle, request.prune, request.dry_run, request.colour)
+        }
         Wish::Delete { key, dry_run } => {
-            // Without it others would be wrong, in texts that nobody wrote: say who they are.
+            // Without them, other documents would be wrong, in generated text: say which objects
+            // need it.
             let all = Bundle::default().merge(&kept).ok();
             if let Some(why) = all.and_then(|all| all.needed(key)) {
                 return Err(ProblemDetails::configuration(why).into());
@@ -262,9 +326,22 @@ fn check(wish: &Wish, base: u64, stored: &[Stored]) -> Result<Submission, Proble
         program::check(router, problems);
         cpus(router, &cores(), problems);
     };
-    let merged =
-        if prune { bundle.replace(&kept, machine) } else { bundle.merge_checked(&kept, machine) };
-    let mut documents = merged.map_err(|problems| ProblemDetails::of(&problems, colour))?;
+    let mut documents = match owner {
+        Some((documents, roles)) => {
+            let owned = Owned { documents, roles, kept: &all, colour };
+            if prune {
+                let gone = owned.prunable();
+                kept.retain(|kept| !gone.contains(&kept.key));
+            }
+            owned.check(&bundle, &kept, machine)?
+        }
+        None if prune => bundle
+            .replace(&kept, machine)
+            .map_err(|problems| ProblemDetails::of(&problems, colour))?,
+        None => bundle
+            .merge_checked(&kept, machine)
+            .map_err(|problems| ProblemDetails::of(&problems, colour))?,
+    };
     let kept = documents.iter().map(|document| Kept::of(&document)).collect::<Result<_, _>>();
     let kept = kept.map_err(|error| ProblemDetails::failed(error.to_string()))?;
     documents.complete();

@@ -1,11 +1,11 @@
 //! The rules of a slice from inside: an abstract Unix socket `@europa` in the network namespace of
 //! each router with a slow path, at which the node answers the programs there.
 //!
-//! Abstract sockets belong to a network namespace: nobody else can reach it, and what is asked there
-//! can be about the router's own slice only. There is nothing but `/v1/slices/SLICE/filters`, in the
-//! same words as outside. Whoever asks may mean no good: connections are few and end after a while,
-//! requests are short, and come one after the other with a pause between them, so that the node has
-//! time for others.
+//! Abstract sockets belong to a network namespace: no other namespace reaches it, and a request
+//! there can be about the router's own slice only. There is nothing but `/v1/slices/SLICE/filters`,
+//! in the same words as outside. The client may be hostile. So connections are few and end after a
+//! while. Requests are short and come one after the other with a pause between them, so that the
+//! node has time for others.
 
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use axum::extract::{DefaultBodyLimit, Path, State};
 use axum::middleware::{from_extractor, map_response};
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use europa_api::rest::{FilterChanged, FilterChanges, FilterList, ProblemDetails};
 use europa_port::{Namespace, in_namespace};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -27,6 +27,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::time::{Sleep, sleep};
 
 use super::problem::{self, Answer, NoOptions};
+use super::who::Who;
 use super::{Api, filters};
 
 /// The socket's name.
@@ -40,14 +41,14 @@ const MOST_BYTES: usize = 16 << 20;
 /// Between two requests.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A door that is to be served.
+/// A door to serve.
 pub(super) struct Opened {
     listener: UnixListener,
     slice: String,
     closed: oneshot::Receiver<()>,
 }
 
-/// Opens doors. One that has been given to nobody opens none.
+/// Opens doors. An unused one opens none.
 #[derive(Clone, Default)]
 pub(crate) struct Doors(pub(super) Option<mpsc::UnboundedSender<Opened>>);
 
@@ -65,13 +66,13 @@ impl Doors {
         let listener = in_namespace(inside, || UnixListener::bind_addr(&address))??;
         listener.set_nonblocking(true)?;
         let (open, closed) = oneshot::channel();
-        // Whoever serves has gone: so does the node.
+        // The server has gone: so does the node.
         let _ = doors.send(Opened { listener, slice: slice.to_owned(), closed });
         Ok(Some(Door(open)))
     }
 }
 
-/// Serves all doors that are opened, until there is nobody left who could open one.
+/// Serves all open doors, until no node is left that could open one.
 pub(super) async fn serve(api: Api, mut doors: mpsc::UnboundedReceiver<Opened>) {
     while let Some(Opened { listener, slice, closed }) = doors.recv().await {
         let listener = match tokio::net::UnixListener::from_std(listener) {
@@ -92,7 +93,7 @@ pub(super) async fn serve(api: Api, mut doors: mpsc::UnboundedReceiver<Opened>) 
     }
 }
 
-/// What handlers have here.
+/// The state of handlers here.
 #[derive(Clone)]
 struct Inside {
     api: Api,
@@ -136,7 +137,8 @@ async fn change(
     Json(request): Json<FilterChanges>,
 ) -> Answer<FilterChanged> {
     inside.enter(&slice).await?;
-    filters::change(State(inside.api), Path(slice), Json(request)).await
+    let who = Extension(Who::inside(&slice));
+    filters::change(State(inside.api), who, Path(slice), Json(request)).await
 }
 
 /// Takes few connections at a time.

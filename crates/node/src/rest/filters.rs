@@ -3,7 +3,7 @@
 use axum::extract::{Path, State};
 use axum::middleware::from_extractor;
 use axum::routing::get;
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use europa_api::filters::{Action, Ports, Protocol, Rule, TcpFlags};
 use europa_api::rest::{ClassBench, FilterChanged, FilterChanges, FilterList, ProblemDetails};
 use europa_api::{Place, Problem as Mistake, Problems, Source};
@@ -11,6 +11,7 @@ use europa_filter::{Filter, Pattern, parse};
 
 use super::Api;
 use super::problem::{Answer, NoOptions, Problem};
+use super::who::Who;
 use crate::node::OwnChanges;
 
 pub(super) fn routes() -> Router<Api> {
@@ -43,24 +44,36 @@ pub(super) async fn list(State(api): State<Api>, Path(slice): Path<String>) -> A
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(super) async fn change(
     State(api): State<Api>,
+    Extension(who): Extension<Who>,
     Path(slice): Path<String>,
     Json(request): Json<FilterChanges>,
 ) -> Answer<FilterChanged> {
+    let name = slice.clone();
     // Very many take a while: others are served meanwhile.
     let reading = tokio::task::spawn_blocking(move || read(slice, request));
     let changes = reading.await.map_err(|error| ProblemDetails::failed(error.to_string()))??;
-    Ok(Json(api.control.ask_later(|node, reply| node.change_own_filters(changes, reply)).await??))
+    let asking = api.control.ask_later(|node, reply| node.change_own_filters(changes, reply));
+    let changed = asking.await??;
+    // A program may change rules a thousand times a second: these events would push out all others.
+    if who.is_outside() {
+        let message = format!("{} rules added, {} removed", changed.added.len(), changed.removed);
+        api.events.asked(who.by(), ("slice", &name), "FiltersChanged", message);
+    }
+    Ok(Json(changed))
 }
 
 fn read(slice: String, request: FilterChanges) -> Result<OwnChanges, Problem> {
     let FilterChanges { replace, remove: removed, add, classbench, colour } = request;
     let mut added = Vec::with_capacity(add.len());
     for new in add {
-        new.rule.check().map_err(|why| ProblemDetails::configuration(why.to_string()))?;
+        new.rule
+            .check()
+            .map_err(|why| ProblemDetails::configuration(why.to_string()).in_own_words())?;
         added.push((new.number, new.rule));
     }
     if let Some(file) = classbench {
-        let rules = rules(&file).map_err(|problems| ProblemDetails::of(&problems, colour))?;
+        let rules = rules(&file)
+            .map_err(|problems| ProblemDetails::of(&problems, colour).in_own_words())?;
         added.extend(rules.into_iter().map(|rule| (None, rule)));
     }
     Ok(OwnChanges { slice, replace, removed, added })

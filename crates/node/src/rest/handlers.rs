@@ -3,13 +3,14 @@
 use axum::extract::{Path, Query, State};
 use axum::middleware::from_extractor;
 use axum::routing::{get, post, put};
-use axum::{Json, Router};
+use axum::{Extension, Json, Router};
 use europa_api::rest::{HandlerValue, ProblemDetails, Said};
 use europa_router::orders::Order;
 use serde::Deserialize;
 
 use super::Api;
 use super::problem::{Answer, NoOptions, Problem};
+use super::who::Who;
 
 pub(super) fn routes() -> Router<Api> {
     Router::new()
@@ -19,7 +20,7 @@ pub(super) fn routes() -> Router<Api> {
         .route("/v1/routers/{slice}/{name}/handlers/{path}", get(read))
 }
 
-/// What a reader may add.
+/// The parameter of a reader.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Parameter {
@@ -58,11 +59,15 @@ pub(super) async fn read(
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(super) async fn write(
     State(api): State<Api>,
+    Extension(who): Extension<Who>,
     Path((slice, name, path)): Path<(String, String, String)>,
     Json(value): Json<HandlerValue>,
 ) -> Answer<HandlerValue> {
-    let order = Order::Write { path, value: value.value };
-    Ok(Json(HandlerValue { value: ask(&api, format!("{slice}/{name}"), order).await? }))
+    let order = Order::Write { path: path.clone(), value: value.value };
+    let name = format!("{slice}/{name}");
+    let value = ask(&api, name.clone(), order).await?;
+    api.events.asked(who.by(), ("router", &name), "Written", format!("handler {path}"));
+    Ok(Json(HandlerValue { value }))
 }
 
 /// Gives a router a new process and a new pool.
@@ -75,10 +80,14 @@ pub(super) async fn write(
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(super) async fn restart(
     State(api): State<Api>,
+    Extension(who): Extension<Who>,
     Path((slice, name)): Path<(String, String)>,
 ) -> Answer<Said> {
     let name = format!("{slice}/{name}");
-    api.control.ask_later(move |node, reply| node.restart(&name, reply)).await??;
+    let router = name.clone();
+    api.control.ask_later(move |node, reply| node.restart(&router, reply)).await??;
+    let message = "a new process forwards".to_owned();
+    api.events.asked(who.by(), ("router", &name), "Restarted", message);
     Ok(Json(Said::default()))
 }
 
@@ -94,6 +103,7 @@ async fn ask(api: &Api, name: String, order: Order) -> Result<String, Problem> {
         let is_missing =
             why.starts_with("no element ") || why.ends_with("' handler") && why.starts_with("no '");
         let problem = if is_missing { ProblemDetails::not_found } else { ProblemDetails::conflict };
-        problem(detail).into()
+        // The answer is in the router's own words.
+        problem(detail).in_own_words().into()
     })
 }

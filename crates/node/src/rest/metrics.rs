@@ -1,14 +1,16 @@
-//! `/metrics`: counters for Prometheus, here and, if the node was told so, on a TCP port of
-//! their own where nothing else is served.
+//! `/metrics`: counters for Prometheus, here and, if the node has an address for it, on a TCP port
+//! of its own.
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 
 use super::Api;
+use super::objects::shown_stats;
 use super::problem::Problem;
+use super::who::Who;
 use crate::metrics::{CONTENT_TYPE, text};
 
 pub(super) fn routes() -> Router<Api> {
@@ -18,8 +20,11 @@ pub(super) fn routes() -> Router<Api> {
 /// Counters of everything, in the text format of OpenMetrics.
 #[utoipa::path(get, path = "/metrics", tag = "node", responses(
     (status = 200, description = "Counters", content_type = "application/openmetrics-text")))]
-pub(super) async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
-    let stats = api.control.ask(|node| node.stats()).await?;
+pub(super) async fn metrics(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+) -> Result<Response, Problem> {
+    let stats = shown_stats(&api, &who).await?;
     let text = text(api.instance.name(), stats);
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
 }

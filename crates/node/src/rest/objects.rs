@@ -1,34 +1,55 @@
-//! `/v1/{ports,slices,links,routers,filters}`, `/v1/node`, `/v1/stats`: what there is.
+//! `/v1/{ports,slices,links,hosts,routers,filters,flows,users}`, `/v1/node`, `/v1/stats` and
+//! `/v1/whoami`: the state of the node.
 
-use axum::extract::{Path, State};
+use std::collections::HashSet;
+
+use axum::extract::{Path, Query, State};
 use axum::middleware::from_extractor;
 use axum::routing::{get, post};
-use axum::{Json, Router};
-use europa_api::rest::{NodeInfo, Object, Objects, ProblemDetails, Said};
-use europa_api::stats::NodeStats;
+use axum::{Extension, Json, Router};
+use europa_api::rest::{NodeInfo, Object, Objects, ProblemDetails, Said, Whoami};
+use europa_api::stats::{LedgerStats, NodeStats};
+use europa_router::orders::Order;
+use serde::Deserialize;
+use tokio::task::JoinSet;
 
 use super::Api;
+use super::owners::{self, View};
 use super::problem::{Answer, NoOptions, Problem};
+use super::who::Who;
+use crate::node::Node;
 
 /// Kinds by the plural that stands in paths.
-pub(super) const KINDS: [(&str, &str); 6] = [
+pub(super) const KINDS: [(&str, &str); 8] = [
     ("ports", "port"),
     ("slices", "slice"),
     ("links", "link"),
     ("hosts", "host"),
     ("routers", "router"),
     ("filters", "filters"),
+    ("flows", "flow"),
+    ("users", "user"),
 ];
 
 pub(super) fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/node", get(node))
-        .route("/v1/stats", get(stats))
+        .route("/v1/whoami", get(whoami))
         .route("/v1/down", post(down))
         .route("/v1/{kinds}", get(list))
         .route("/v1/{kinds}/{name}", get(one))
         .route("/v1/{kinds}/{slice}/{name}", get(router))
         .route_layer(from_extractor::<NoOptions>())
+        .route("/v1/stats", get(stats))
+}
+
+/// Counters that are wanted beside those that cost nothing.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wanted {
+    /// The routers are asked for their ledgers.
+    #[serde(default)]
+    ledgers: bool,
 }
 
 /// The kind of a plural.
@@ -46,34 +67,109 @@ pub(super) fn kind(plural: &str) -> Result<&'static str, Problem> {
 /// About the node itself.
 #[utoipa::path(get, path = "/v1/node", tag = "node", responses(
     (status = 200, description = "About the node itself", body = ref("#/components/schemas/NodeInfo"))))]
-pub(super) async fn node(State(api): State<Api>) -> Answer<NodeInfo> {
-    Ok(Json(api.control.ask(|node| node.info()).await?))
+pub(super) async fn node(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+) -> Answer<NodeInfo> {
+    let info = api.control.ask(|node| node.info()).await?;
+    Ok(Json(if who.is_admin() { info } else { owners::node(info) }))
+}
+
+/// The caller's identity, as the node sees it.
+#[utoipa::path(get, path = "/v1/whoami", tag = "node", responses(
+    (status = 200, description = "The caller", body = ref("#/components/schemas/Whoami"))))]
+pub(super) async fn whoami(Extension(who): Extension<Who>) -> Json<Whoami> {
+    Json(who.whoami())
 }
 
 /// Counters of all routers, interfaces and ports.
-#[utoipa::path(get, path = "/v1/stats", tag = "node", responses(
+#[utoipa::path(get, path = "/v1/stats", tag = "node",
+    params(("ledgers" = Option<bool>, Query,
+        description = "Whether each router is asked where its packets are")), responses(
     (status = 200, description = "Counters", body = ref("#/components/schemas/NodeStats"))))]
-pub(super) async fn stats(State(api): State<Api>) -> Answer<NodeStats> {
-    Ok(Json(api.control.ask(|node| node.stats()).await?))
+pub(super) async fn stats(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+    Query(wanted): Query<Wanted>,
+) -> Answer<NodeStats> {
+    let mut stats = shown_stats(&api, &who).await?;
+    if wanted.ledgers {
+        let shown = stats.routers.iter().map(|router| router.name.clone()).collect();
+        for (name, ledger) in ledgers(&api, shown).await? {
+            if let Some(router) = stats.routers.iter_mut().find(|router| router.name == name) {
+                router.ledger = Some(ledger);
+            }
+        }
+    }
+    Ok(Json(stats))
+}
+
+/// Counters of the objects that the caller may see.
+pub(super) async fn shown_stats(api: &Api, who: &Who) -> Result<NodeStats, ProblemDetails> {
+    let stats = api.control.ask(|node| node.stats()).await?;
+    let view = View::of(api, who).await?;
+    Ok(match view {
+        Some(view) => view.stats(stats),
+        None => stats,
+    })
+}
+
+/// Asks routers at once where their packets are. A router that does not answer has no ledger.
+async fn ledgers(
+    api: &Api,
+    shown: HashSet<String>,
+) -> Result<Vec<(String, LedgerStats)>, ProblemDetails> {
+    let mut asked = JoinSet::new();
+    let accountable = api.control.ask(|node| node.accountable()).await?;
+    for name in accountable.into_iter().filter(|name| shown.contains(name)) {
+        let control = api.control.clone();
+        asked.spawn(async move {
+            let router = name.clone();
+            let question = move |node: &mut Node, reply| {
+                node.ask_router(&router, &Order::Ledger, reply);
+            };
+            let answer = control.ask_later(question).await.ok()?.ok()?;
+            Some((name, serde_json::from_str(&answer).ok()?))
+        });
+    }
+    Ok(asked.join_all().await.into_iter().flatten().collect())
 }
 
 /// Ends everything and leaves nothing behind. Answers when that is done.
 #[utoipa::path(post, path = "/v1/down", tag = "node", responses(
     (status = 200, description = "It is done", body = ref("#/components/schemas/Said"))))]
-pub(super) async fn down(State(api): State<Api>) -> Answer<Said> {
+pub(super) async fn down(State(api): State<Api>, Extension(who): Extension<Who>) -> Answer<Said> {
+    api.events.asked(who.by(), ("node", ""), "Down", "everything is taken down".to_owned());
     Ok(Json(api.control.ask_later(|node, reply| node.end(reply)).await??))
 }
 
 /// All objects of a kind.
 #[utoipa::path(get, path = "/v1/{kinds}", tag = "objects",
-    params(("kinds" = String, Path, description = "ports, slices, links or routers")),
+    params(("kinds" = String, Path, description = "ports, slices, links, hosts, routers, filters, flows or users")),
     responses(
         (status = 200, description = "All of them", body = ref("#/components/schemas/Objects")),
         (status = 404, description = "No such kind", body = ref("#/components/schemas/ProblemDetails"),
             content_type = "application/problem+json")))]
-pub(super) async fn list(State(api): State<Api>, Path(kinds): Path<String>) -> Answer<Objects> {
-    let kind = kind(&kinds)?;
-    Ok(Json(Objects { items: api.control.ask(move |node| node.objects(kind)).await? }))
+pub(super) async fn list(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+    Path(kinds): Path<String>,
+) -> Answer<Objects> {
+    Ok(Json(Objects { items: objects(&api, &who, kind(&kinds)?).await? }))
+}
+
+/// Objects of a kind that the caller may see.
+pub(super) async fn objects(
+    api: &Api,
+    who: &Who,
+    kind: &'static str,
+) -> Result<Vec<Object>, ProblemDetails> {
+    let objects = api.control.ask(move |node| node.objects(kind)).await?;
+    let view = View::of(api, who).await?;
+    Ok(match view {
+        Some(view) => view.objects(objects),
+        None => objects,
+    })
 }
 
 /// One port, slice or link.
@@ -86,9 +182,10 @@ pub(super) async fn list(State(api): State<Api>, Path(kinds): Path<String>) -> A
             content_type = "application/problem+json")))]
 pub(super) async fn one(
     State(api): State<Api>,
+    Extension(who): Extension<Who>,
     Path((kinds, name)): Path<(String, String)>,
 ) -> Answer<Object> {
-    find(&api, kind(&kinds)?, name).await
+    find(&api, &who, kind(&kinds)?, name).await
 }
 
 /// One router.
@@ -101,13 +198,14 @@ pub(super) async fn one(
             content_type = "application/problem+json")))]
 pub(super) async fn router(
     State(api): State<Api>,
+    Extension(who): Extension<Who>,
     Path((kinds, slice, name)): Path<(String, String, String)>,
 ) -> Answer<Object> {
-    find(&api, kind(&kinds)?, format!("{slice}/{name}")).await
+    find(&api, &who, kind(&kinds)?, format!("{slice}/{name}")).await
 }
 
-async fn find(api: &Api, kind: &'static str, name: String) -> Answer<Object> {
-    let objects = api.control.ask(move |node| node.objects(kind)).await?;
+async fn find(api: &Api, who: &Who, kind: &'static str, name: String) -> Answer<Object> {
+    let objects = objects(api, who, kind).await?;
     match objects.iter().find(|object| object.name == name) {
         Some(object) => Ok(Json(object.clone())),
         None => Err(missing(kind, &name, &objects).into()),

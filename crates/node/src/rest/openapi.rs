@@ -1,4 +1,4 @@
-//! `/v1/openapi.json` and `/v1/schema.json`: what can be said, for programs.
+//! `/v1/openapi.json` and `/v1/schema.json`: the interface, for programs.
 
 use axum::middleware::from_extractor;
 use axum::routing::get;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::problem::NoOptions;
-use super::{Api, apply, filters, handlers, metrics, objects, streams};
+use super::{Api, apply, captures, filters, handlers, lsps, metrics, objects, streams, tokens};
 
 pub(super) fn routes() -> Router<Api> {
     Router::new()
@@ -34,7 +34,8 @@ async fn schema() -> Json<Value> {
 #[openapi(
     info(
         title = "Europa",
-        description = "The node's REST interface, on /run/europa/NAME/node.sock. \
+        description = "The node's REST interface, on /run/europa/NAME/node.sock and, by TLS with a token, \
+            where `europa up --listen` says. \
             Errors are application/problem+json (RFC 9457)."
     ),
     paths(
@@ -44,6 +45,7 @@ async fn schema() -> Json<Value> {
         apply::delete_one,
         apply::delete_router,
         objects::node,
+        objects::whoami,
         objects::stats,
         objects::down,
         objects::list,
@@ -54,19 +56,27 @@ async fn schema() -> Json<Value> {
         handlers::read,
         handlers::write,
         handlers::restart,
+        lsps::list,
+        lsps::one,
         metrics::metrics,
         streams::events,
         streams::log,
         streams::router_log,
+        captures::capture,
+        tokens::list,
+        tokens::create,
+        tokens::revoke,
         description,
         schema,
     )
 )]
 struct Description;
 
-/// What may be wrong with any request.
+/// The errors of any request.
 const REFUSED: &[(&str, &str)] = &[
     ("400", "The request makes no sense, like an option that there is not"),
+    ("401", "The node does not know the caller: no valid token"),
+    ("403", "The caller's role does not suffice"),
     ("404", "There is no such thing"),
     ("503", "The node does not answer, as it ends"),
 ];
@@ -83,7 +93,7 @@ const REFUSED_CHANGES: &[(&str, &str)] = &[
     ("500", "It failed and was taken back"),
 ];
 
-/// Adds what may be answered to every request of a kind, where its function says nothing of it.
+/// Adds the common answers to every request of a kind, where its function has none.
 fn add_refusals(document: &mut Value) {
     let paths = document.pointer_mut("/paths").and_then(Value::as_object_mut);
     for (path, operations) in paths.into_iter().flatten() {

@@ -10,10 +10,10 @@ use serde::Deserialize;
 
 /// The media type of all errors.
 const KIND: &str = "application/problem+json";
-/// Longest text of the library that says what is wrong with a request.
+/// Longest message of the library about a mistake of a request.
 const MOST_REASON_BYTES: usize = 4096;
 
-/// The query of what has no options: one that would be ignored may be meant seriously.
+/// The query of a request without options: an ignored option may be meant seriously.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Nothing {}
@@ -24,8 +24,12 @@ pub(super) type NoOptions = Query<Nothing>;
 /// An answer that says why there is no other.
 pub(super) struct Problem(pub(super) ProblemDetails);
 
-/// What a handler returns.
+/// The result of a handler.
 pub(super) type Answer<T> = Result<Json<T>, Problem>;
+
+/// Marks a response that names nothing but what the caller has said or may see.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OwnWords;
 
 impl From<ProblemDetails> for Problem {
     fn from(details: ProblemDetails) -> Problem {
@@ -37,7 +41,11 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let status = StatusCode::from_u16(self.0.status);
         let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let own_words = self.0.own_words;
         let mut response = (status, Json(self.0)).into_response();
+        if own_words {
+            response.extensions_mut().insert(OwnWords);
+        }
         response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(KIND));
         response
     }

@@ -1,21 +1,23 @@
-//! `/v1/events` and `/v1/logs`: what happened, once or as it happens.
+//! `/v1/events` and `/v1/logs`: events and lines, once or as they come.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use europa_api::rest::{Event, ProblemDetails};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::Api;
+use super::owners::View;
 use super::problem::Problem;
+use super::who::Who;
 use crate::logs;
 
 /// How often a log that is followed is looked at.
@@ -28,7 +30,7 @@ pub(super) fn routes() -> Router<Api> {
         .route("/v1/logs/{slice}/{name}", get(router_log))
 }
 
-/// Options of what happened.
+/// Options of `/v1/events`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Since {
@@ -52,20 +54,25 @@ fn some() -> usize {
     200
 }
 
-/// What happened, a JSON document a line, the oldest first.
+/// The events, a JSON document a line, the oldest first.
 #[utoipa::path(get, path = "/v1/events", tag = "node",
     params(("follow" = Option<bool>, Query, description = "Go on with what happens"),
         ("after" = Option<u64>, Query, description = "Only events after this number")),
     responses((status = 200, description = "Events, one a line",
         body = ref("#/components/schemas/Event"), content_type = "application/x-ndjson")))]
-pub(super) async fn events(State(api): State<Api>, Query(query): Query<Since>) -> Response {
+pub(super) async fn events(
+    State(api): State<Api>,
+    Extension(who): Extension<Who>,
+    Query(query): Query<Since>,
+) -> Result<Response, Problem> {
     let lines = |events: &[Event]| -> String {
         let line = |event| serde_json::to_string(event).map_or(String::new(), |text| text + "\n");
         events.iter().map(line).collect()
     };
     let kind = [(header::CONTENT_TYPE, "application/x-ndjson")];
     if !query.follow {
-        return (kind, lines(&api.events.after(query.after))).into_response();
+        let (events, _) = after(&api, &who, query.after).await?;
+        return Ok((kind, lines(&events)).into_response());
     }
     let (sender, receiver) = mpsc::channel::<Result<String, std::io::Error>>(16);
     tokio::spawn(async move {
@@ -73,12 +80,10 @@ pub(super) async fn events(State(api): State<Api>, Query(query): Query<Since>) -
         let mut last = query.after;
         loop {
             watch.borrow_and_update();
-            let new = api.events.after(last);
-            if let Some(event) = new.last() {
-                last = event.sequence;
-                if sender.send(Ok(lines(&new))).await.is_err() {
-                    return;
-                }
+            let Ok((new, newest)) = after(&api, &who, last).await else { return };
+            last = newest;
+            if !new.is_empty() && sender.send(Ok(lines(&new))).await.is_err() {
+                return;
             }
             tokio::select! {
                 changed = watch.changed() => if changed.is_err() { return },
@@ -86,7 +91,22 @@ pub(super) async fn events(State(api): State<Api>, Query(query): Query<Since>) -
             }
         }
     });
-    (kind, Body::from_stream(ReceiverStream::new(receiver))).into_response()
+    Ok((kind, Body::from_stream(ReceiverStream::new(receiver))).into_response())
+}
+
+/// Events after a number that the caller may see, and the number of the newest of all.
+async fn after(api: &Api, who: &Who, number: u64) -> Result<(Vec<Event>, u64), ProblemDetails> {
+    let view = View::of(api, who).await?;
+    let events = match &view {
+        Some(_) => api.events.after_stamp(number),
+        None => api.events.after(number),
+    };
+    let newest = events.last().map_or(number, |event| event.sequence);
+    let shown = match view {
+        Some(view) => view.events(events),
+        None => events,
+    };
+    Ok((shown, newest))
 }
 
 /// The log of `node` or `switch`, or the output of a host's commands.
@@ -126,7 +146,7 @@ pub(super) async fn router_log(
 ) -> Result<Response, Problem> {
     let of = format!("{slice}/{name}");
     let who = of.clone();
-    // Names of files are made from it: only of what there is.
+    // File names are made from it: only from names of existing objects.
     api.control.ask(move |node| node.known_log(&who)).await??;
     show(&api, &of, &query)
 }

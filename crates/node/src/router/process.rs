@@ -1,4 +1,4 @@
-//! The process of a router: orders, answers, and what is written down of it.
+//! The process of a router: orders, answers, and its record.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -23,8 +23,8 @@ use crate::switch::{Lasting, Switch};
 pub(crate) struct Process {
     pub(crate) body: Body,
     pub(super) orders: Channel<Order, Answer>,
-    /// Of a program that was adopted, which takes no orders, the other end: without it the node
-    /// would hear all the time that there is none.
+    /// The other end of an adopted program, which takes no orders: without it the node would always
+    /// see a closed connection.
     pub(super) _nobody: Option<OwnedFd>,
     pub(super) identity: Option<Identity>,
     pub(super) record: RouterRecord,
@@ -37,7 +37,7 @@ pub(crate) struct Process {
     pub(super) is_program: bool,
     /// When a program that has been executed counts as ready, if it still runs then.
     pub(super) settled: Option<Instant>,
-    /// Who waits for answers, in the order in which they will come.
+    /// The requests that wait for answers, in the order of the answers.
     pub(super) pending: VecDeque<Pending>,
 }
 
@@ -46,19 +46,19 @@ pub(super) struct Pending {
     to: Asked,
 }
 
-/// Whom an answer is for.
+/// The receiver of an answer.
 pub(crate) enum Asked {
     /// The node: the process has read its configuration.
     Start,
     /// The node: an update or a swap, of the change of this ticket.
     Update(Ticket),
-    /// Somebody who asked.
+    /// A request.
     Client(Reply<Outcome>),
-    /// Nobody: it came too late.
+    /// None: the answer came too late.
     Nobody,
 }
 
-/// What a router answers, or why it does not.
+/// A router's answer, or the reason for its lack.
 pub(crate) type Outcome = Result<String, String>;
 
 impl Process {
@@ -78,8 +78,8 @@ impl Process {
         }
     }
 
-    /// Tells the process what to be, or has the switch take it in; [`Asked::Start`] tells when
-    /// it is.
+    /// Sends the process its settings, or has the switch take it in; [`Asked::Start`] is answered
+    /// when it is ready.
     pub(crate) fn begin(
         &mut self,
         router: &Router,
@@ -104,7 +104,7 @@ impl Process {
             complete: false,
             astray: false,
         };
-        // Before it is told anything: from then on it lives without us.
+        // Before its first order: from then on it outlives the node.
         self.note(kept)?;
         let listener = kept.listener(&self.name())?;
         self.body.commit();
@@ -144,7 +144,7 @@ impl Process {
         Ok(())
     }
 
-    /// What its record is called.
+    /// The name of its record.
     pub(crate) fn name(&self) -> String {
         self.body.record()
     }
@@ -165,7 +165,7 @@ impl Process {
         self.note(kept)
     }
 
-    /// Notes what of `plan` has changed around it.
+    /// Notes the changes of `plan` around it.
     pub(crate) fn note_outside(&mut self, kept: &Kept, plan: &RouterPlan) -> Result<(), NodeError> {
         let outside = plan.outside();
         if self.record.outside == outside {
@@ -186,15 +186,19 @@ impl Process {
 
     /// Notes that a change is done, once all of it is.
     pub(crate) fn note_changed(&mut self, kept: &Kept) -> Result<(), NodeError> {
-        let waits = self.pending.iter().any(|pending| matches!(pending.to, Asked::Update(_)));
-        if waits || !self.record.astray {
+        if self.changes() || !self.record.astray {
             return Ok(());
         }
         self.record.astray = false;
         self.note(kept)
     }
 
-    /// It has ended: nobody can adopt it.
+    /// Whether it has yet to answer to a change.
+    pub(crate) fn changes(&self) -> bool {
+        self.pending.iter().any(|pending| matches!(pending.to, Asked::Update(_)))
+    }
+
+    /// It has ended: no later node can adopt it.
     pub(crate) fn forget(&self, kept: &Kept) {
         kept.forget(&self.name());
     }
@@ -208,7 +212,7 @@ impl Process {
         Ok(())
     }
 
-    /// Gives an order; whoever it is for gets the answer, or that none came.
+    /// Gives an order; its receiver gets the answer, or the reason why none came.
     pub(crate) fn order(&mut self, order: &Order, to: Asked) {
         self.order_with(order, &[], to);
     }
@@ -234,7 +238,7 @@ impl Process {
         self.pending.len() + orders <= MOST_PENDING
     }
 
-    /// Whether there is something to hear, or somebody has waited too long.
+    /// Whether an answer has come, or a request has waited too long.
     pub(crate) fn may_have_said(&self, now: Instant) -> bool {
         let due = self.pending.iter().map(|pending| pending.until).chain(self.settled);
         self.says.get() || due.into_iter().any(|due| due <= now)
@@ -294,13 +298,13 @@ impl Process {
         own
     }
 
-    /// When somebody has waited too long.
+    /// When a request has waited too long.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let waiting = self.pending.iter().filter(|pending| !matches!(pending.to, Asked::Nobody));
         waiting.map(|pending| pending.until).chain(self.settled).min()
     }
 
-    /// Tells those who wait that no answer will come; returns whether the node waited.
+    /// Answers all waiting requests with an error; returns whether the node waited.
     pub(crate) fn disappoint(&mut self, why: &str) -> bool {
         let mut own = false;
         for pending in self.pending.drain(..) {

@@ -3,6 +3,7 @@
 use europa_api::{Documents, Restart};
 use europa_plan::routers;
 use europa_plan::slow_paths::is_hidden;
+use europa_plan::wires::is_wire;
 use europa_port::Namespace;
 use europa_sandbox::Child;
 use europa_slowpath::namespace;
@@ -33,8 +34,9 @@ impl SlowPaths {
         if !documents.routers.iter().any(|router| wanted(&router)) {
             return Ok(());
         }
-        let ports: Vec<_> = ports.iter().filter(|port| !is_hidden(&port.name.value)).collect();
-        // A port without a device is not there: whoever needs it is made anew.
+        let is_made = |name: &str| !is_hidden(name) && !is_wire(name);
+        let ports: Vec<_> = ports.iter().filter(|port| is_made(&port.name.value)).collect();
+        // A port without a device counts as missing; a slow path that needs it is made again.
         let there: Vec<_> = ports.iter().copied().filter(|port| facts(&[port]).is_ok()).collect();
         let plans = routers(documents, &facts(&there)?);
         for (router, plan) in documents.routers.iter().zip(plans) {

@@ -1,5 +1,5 @@
-//! What all programs of a slow path stand on: their control group, and the process that holds
-//! their process numbers.
+//! The common base of all programs of a slow path: their control group, and the process that holds
+//! their pid namespace.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::{AsFd, OwnedFd};
@@ -31,8 +31,8 @@ const CPU_WEIGHT: u64 = 50;
 const CPU: CpuQuota =
     CpuQuota { quota: Some(Duration::from_millis(50)), period: Duration::from_millis(50) };
 
-/// What keepers of a slow path share. What takes long is done by the first of them that needs
-/// it, never by the node's loop.
+/// The shared state of a slow path's keepers. The first of them that needs it does the long work,
+/// never the node's loop.
 pub(super) struct Base {
     pub(super) instance: Instance,
     pub(super) kept: Kept,
@@ -49,7 +49,7 @@ pub(super) struct Base {
 
 #[derive(Default)]
 struct Made {
-    /// What takes a former slow path of this name away: its group is that of this one.
+    /// The thread that removes a former slow path of this name: its group is that of this one.
     after: Option<JoinHandle<()>>,
     group: Option<Group>,
     first: Option<Child>,
@@ -91,8 +91,8 @@ impl Base {
         format!("init-{}", router.replace('/', "."))
     }
 
-    /// The control group with its limits, once what was there before has gone. Without groups
-    /// there is none.
+    /// The control group with its limits, once the former one has gone. Without groups there is
+    /// none.
     pub(super) fn group(&self) -> Result<Option<Group>, NodeError> {
         self.group_in(&mut self.lock())
     }
@@ -166,7 +166,7 @@ impl Base {
             .doing("noting the first process of a slow path")
     }
 
-    /// Its process numbers go, and whatever still has one; then its control group.
+    /// Its pid namespace goes, with its last process; then its control group.
     pub(super) fn end(&self) {
         let mut made = self.lock();
         if let Some(before) = made.after.take() {

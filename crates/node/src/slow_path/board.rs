@@ -7,7 +7,7 @@ use std::time::Duration;
 /// How often each of some programs has come up.
 pub(super) type Times = HashMap<String, u64>;
 
-/// What keepers of one slow path tell each other.
+/// The messages between keepers of one slow path.
 #[derive(Default)]
 pub(super) struct Board {
     programs: Mutex<HashMap<String, State>>,
@@ -41,7 +41,7 @@ impl Board {
         self.changed.notify_all();
     }
 
-    /// A program has ended and is not started again: if it has done what it was for, it serves.
+    /// A program has ended and is not started again: if it has done its task, it serves.
     pub(super) fn done(&self, name: &str, well: bool) {
         if well { self.up(name) } else { self.down(name) }
     }
@@ -62,7 +62,7 @@ impl Board {
     /// The first of `needs` that does not serve any more, or has come up again since.
     pub(super) fn first_changed(&self, since: &Times, needs: &[String]) -> Option<String> {
         let programs = self.lock();
-        // What it did not need when it was started it does not need in order to go on.
+        // A program that it did not need at its start is not needed later.
         let same = |name: &&String| {
             since.get(*name).is_none_or(|times| {
                 programs.get(*name).is_some_and(|now| now.is_up && now.times == *times)
@@ -73,7 +73,7 @@ impl Board {
 
     /// Waits until something changes, at most so long.
     pub(super) fn wait(&self, most: Duration) {
-        // Who is woken looks again, so what happens in between does no harm.
+        // A woken thread looks again, so changes in between do no harm.
         drop(self.changed.wait_timeout(self.lock(), most));
     }
 }

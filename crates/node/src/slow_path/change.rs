@@ -26,7 +26,7 @@ impl SlowPath {
         instance: &Instance,
         new: &europa_api::Router,
     ) -> Result<(), NodeError> {
-        // Set first: the way back from a failed change begins here.
+        // Set first: a failed change is taken back from here.
         let old = std::mem::replace(&mut self.router, new.clone());
         let actions = slow_path_change::of_routers(&old, new, tools());
         slow_path_change::add(&mut self.pending, actions);
@@ -34,7 +34,7 @@ impl SlowPath {
         self.finish_change(instance)
     }
 
-    /// Does what is left of changes: a step that failed half-way is taken again.
+    /// Does the rest of changes: a step that failed half-way is taken again.
     pub(super) fn finish_change(&mut self, instance: &Instance) -> Result<(), NodeError> {
         if self.before.is_empty() {
             return Ok(());
@@ -95,7 +95,7 @@ impl SlowPath {
         !self.before.is_empty() || !self.pending.is_empty()
     }
 
-    /// Does what a change asks of its programs. Returns those that are to read their files again.
+    /// Carries out a change on its programs. Returns those that are to read their files again.
     pub(super) fn act(&mut self, base: &Arc<Base>) -> Result<Option<Reloads>, NodeError> {
         let mut reloads: Vec<(Daemon, Reload)> = Vec::new();
         while let Some((name, action)) = self.pending.pop_first() {
@@ -123,7 +123,7 @@ impl SlowPath {
         Ok(Some(Reloads { base: Arc::clone(base), all: reloads }))
     }
 
-    /// Has a program kept running, after what kept the same before.
+    /// Has a program kept running, after its former keeper has ended.
     pub(super) fn keep(
         &mut self,
         base: &Arc<Base>,
@@ -131,7 +131,7 @@ impl SlowPath {
         again: bool,
     ) -> Result<(), NodeError> {
         let adopted = match self.adopted.remove(&daemon.name) {
-            // It has ended, and is not to be started again.
+            // It has ended, and stays so.
             Some(None) if !again => {
                 self.board.done(&daemon.name, true);
                 return Ok(());
@@ -161,8 +161,8 @@ impl SlowPath {
 }
 
 impl SlowPaths {
-    /// Hears of programs of a router that were to read their files again: the names of those that
-    /// have, or why one has not.
+    /// Reads which programs of a router have read their files again: their names, or why one has
+    /// not.
     pub(crate) fn reloaded(
         &mut self,
         kept: &Kept,

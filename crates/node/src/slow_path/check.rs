@@ -1,5 +1,5 @@
-//! What can be said of a slow path before anything is done: whether this machine has the
-//! programs, users and directories that it names.
+//! Checks of a slow path before any step: whether this machine has its programs, users and
+//! directories.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use europa_api::{At, Problem, Reload, Router};
 use europa_slowpath::environment::{PATH, check_capabilities, missing_on_host, own};
 use nix::unistd::User;
 
-/// Reports what of a router's slow path cannot be.
+/// Reports the impossible parts of a router's slow path.
 pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
     let Some(slow_path) = &router.slow_path else { return };
     for file in &slow_path.files {
@@ -58,7 +58,7 @@ pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
     }
 }
 
-/// What is wrong with a program; `made` says which ones the slow path makes itself.
+/// The mistakes of a program; `made` has the files that the slow path makes itself.
 fn missing(program: &At<String>, made: impl Fn(&str) -> bool) -> Option<Problem> {
     let is_program = |path: &Path| {
         fs::metadata(path)

@@ -26,18 +26,18 @@ const GRACE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(200);
 /// How often it looks whether a program that others wait for serves them.
 const LOOK_READY: Duration = Duration::from_millis(20);
-/// A program of which no file tells that it serves others does so after this time.
+/// A program without a file that shows its readiness counts as ready after this time.
 const SETTLED: Duration = Duration::from_millis(300);
-/// Who waits for a program's file gives it this long.
+/// A program gets this long to make the file that others wait for.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 /// So many starts in this time are too many.
 const OFTEN: (usize, Duration) = (3, Duration::from_secs(60));
-/// Who waits for another for longer than this is in trouble.
+/// A program that waits longer than this for another one counts as failed.
 const WAITS_LONG: Duration = Duration::from_secs(3);
 /// The file system keeps times with so little precision.
 const CLOCK: Duration = Duration::from_millis(20);
 
-/// What became of a program.
+/// The state of a program.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Seen {
     /// The first of its processes, while it runs.
@@ -80,7 +80,7 @@ impl Seen {
         }
     }
 
-    /// Why the router is not what it should be.
+    /// Why the router is not as desired.
     pub(super) fn trouble(&self, name: &str, now: Instant) -> Option<String> {
         let end = self.last_end.as_deref().unwrap_or("it has not been started");
         if self.failed {
@@ -94,13 +94,13 @@ impl Seen {
         if recent >= OFTEN.0 {
             return Some(format!("{name} is started again and again: it {end}"));
         }
-        // One that is about to be started for the first time is in no trouble.
+        // A program before its first start has not failed.
         let down = self.pid.is_none() && !self.ends.is_empty();
         down.then(|| format!("{name} {end}; it is started again"))
     }
 }
 
-/// What can change of a program while it runs.
+/// The parts of a program that can change while it runs.
 #[derive(Clone, Debug)]
 pub(super) struct Policy {
     pub(super) restart: Restart,
@@ -126,20 +126,20 @@ pub(super) struct Daemon {
 /// A record of a program.
 #[derive(Serialize, Deserialize)]
 pub(super) struct DaemonRecord {
-    /// What it is, as text.
+    /// Its definition, as text.
     pub(super) daemon: String,
-    /// It has ended and is not to be started again.
+    /// It has ended and stays so.
     pub(super) done: bool,
 }
 
-/// What keeps a program running.
+/// The thread that keeps a program running.
 pub(super) struct Keeper {
     pub(super) daemon: Daemon,
     pub(super) base: Arc<Base>,
     pub(super) board: Arc<Board>,
     /// Ends this program alone.
     pub(super) stop: Arc<AtomicBool>,
-    /// What kept the same program before, and ends it first.
+    /// The former keeper of the same program, which ends first.
     pub(super) after: Option<JoinHandle<()>>,
 }
 
@@ -152,7 +152,7 @@ enum End {
 }
 
 impl Daemon {
-    /// Notes, or looks at, what is known of it.
+    /// Notes its state, or reads it.
     pub(super) fn seen<R>(&self, look: impl FnOnce(&mut Seen) -> R) -> R {
         look(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -165,7 +165,7 @@ impl Daemon {
         format!("daemon-{}.{}", self.router.replace('/', "."), self.name)
     }
 
-    /// What it is, to tell whether another node has started the same.
+    /// Its definition, to tell whether another node has started the same.
     pub(super) fn text(&self) -> String {
         let Daemon { router, name, command, capabilities, inside, .. } = self;
         format!("{:?}", (router, name, command, capabilities, inside))
@@ -222,7 +222,7 @@ impl Keeper {
                     continue;
                 }
                 Ok(End::Exit(Exit::Code(0))) => "ended".to_owned(),
-                // What `europa daemon` and shells make of it.
+                // The meaning of exit codes for `europa daemon` and shells.
                 Ok(End::Exit(Exit::Code(code))) if code > 128 => {
                     format!("was killed by signal {}", code - 128)
                 }
@@ -257,7 +257,7 @@ impl Keeper {
         self.base.kept.forget(&self.daemon.record_name());
     }
 
-    /// Tells of an end; with `due` the program is started again then.
+    /// Reports an end; with `due` the program is started again then.
     fn tell(&self, end: &str, due: Option<Instant>, well: bool) {
         let daemon = &self.daemon;
         let mut message = format!("{} {end}", daemon.name);

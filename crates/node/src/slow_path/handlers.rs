@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 pub(super) fn await_handler(waits: u32, signal: Signal) -> bool {
     let until = Instant::now() + STARTING;
     loop {
-        // Without `/proc` nobody knows, and the signal is sent.
+        // Without `/proc` this is unknown, and the signal is sent.
         match program(waits).map(|pid| handles(pid, signal)) {
             Some(Some(false)) | None if Instant::now() < until => sleep(LOOK_EVERY),
             Some(Some(handles)) => return handles,
@@ -48,7 +48,7 @@ fn parent(pid: u32) -> Option<u32> {
     field(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "PPid:")?.parse().ok()
 }
 
-/// Whether a process catches or ignores a signal; none if nobody knows.
+/// Whether a process catches or ignores a signal; none if unknown.
 fn handles(pid: u32, signal: Signal) -> Option<bool> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let mask = |name| u64::from_str_radix(field(&text, name)?, 16).ok();

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use europa_api::{At, Attachment, Documents, InterfaceName, Selector};
 use europa_plan::slow_path_change::{needs, ready_file};
 use europa_plan::slow_paths::outer_name;
+use europa_plan::wires::is_wire;
 use europa_plan::{InterfacePlan, PortFacts, PortId, RouterPlan};
 use europa_port::{Device, Namespace};
 use europa_sandbox::{SpawnSpec, spawn};
@@ -34,7 +35,7 @@ pub(super) fn make_one(
     let refused =
         |error: std::io::Error| NodeError::Refused(format!("router {full}: slow path: {error}"));
     let files = router.slow_path.as_ref().map_or(&[][..], |slow_path| &slow_path.files[..]);
-    // Written down first: whoever cleans up finds it even if this is the end.
+    // Written down first: a later clean-up finds it even if the node ends here.
     let folder = folder(&instance.directory(), &full);
     fs::create_dir_all(&folder).doing(format!("making {}", folder.display()))?;
     let name = namespace::name(instance.name(), &router.slice, &router.name);
@@ -86,8 +87,7 @@ pub(super) fn describe(
     })
 }
 
-/// The programs of a router's document. What is known of those of `before` that have the same
-/// names stays known.
+/// The programs of a router's document. The facts about those of `before` with the same names stay.
 pub(super) fn daemons(
     router: &europa_api::Router,
     inside: u64,
@@ -166,7 +166,7 @@ pub(super) fn statics(router: &europa_api::Router) -> (Vec<StaticRoute>, Vec<Sta
     (routes.collect(), neighbours.collect())
 }
 
-/// What a plan needs to know of the ports, before they are opened.
+/// The facts about the ports that a plan needs, before they are opened.
 pub(super) fn facts(ports: &[&europa_api::Port]) -> Result<HashMap<PortId, PortFacts>, NodeError> {
     let port = |port: &&europa_api::Port| {
         let namespace = namespace_of_port(port)?;
@@ -203,7 +203,7 @@ fn inner(planned: &InterfacePlan, interface: &europa_api::Interface) -> Inner {
     }
 }
 
-/// What the carriers of a router's interfaces follow.
+/// The sources of the carriers of a router's interfaces.
 pub(super) fn watches(
     instance: &Instance,
     documents: &Documents,
@@ -221,7 +221,7 @@ pub(super) fn watches(
     Ok(watches)
 }
 
-/// What an interface's carrier follows.
+/// The source of an interface's carrier.
 fn watch(
     instance: &Instance,
     documents: &Documents,
@@ -238,7 +238,8 @@ fn watch(
     if matches!(interface.selector(), Selector::Vxlan(_)) {
         return Ok(None);
     }
-    if let Some(port) = planned.to.port() {
+    // Of a wire the far end counts.
+    if let Some(port) = planned.to.port().filter(|port| !is_wire(port)) {
         let Some(port) = ports.iter().find(|other| **port == *other.name.value) else {
             return Ok(None);
         };

@@ -20,7 +20,7 @@ pub(crate) struct Missing {
     pub(super) routers: Vec<String>,
 }
 
-/// What has come of it.
+/// The result.
 pub(crate) struct Made {
     pub(super) all: Vec<SlowPath>,
     /// Why the next one could not be made.

@@ -21,7 +21,7 @@ use crate::{Doing, NodeError};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A program that a signal ends does so within this time.
 const SETTLED: Duration = Duration::from_millis(300);
-/// As much of what a command says last is told.
+/// As much of a command's last output is shown.
 const TOLD_BYTES: usize = 4096;
 
 /// The programs of a router that are to read their files again.
@@ -106,7 +106,7 @@ fn by_signal(daemon: &Daemon, name: &str) -> Result<(), NodeError> {
 
 fn by_command(base: &Base, daemon: &Daemon, words: &[String]) -> Result<(), NodeError> {
     let waits = process(daemon)?;
-    // Its own process numbers, so that what it has written of them into files holds.
+    // Its own pid namespace, so that the process numbers in its files hold.
     let path = format!("/proc/{}/ns/pid_for_children", waits.pid());
     let numbers: OwnedFd = File::open(&path).doing(format!("opening {path}"))?.into();
     let (group, _) = base.ready()?;
@@ -127,7 +127,7 @@ fn by_command(base: &Base, daemon: &Daemon, words: &[String]) -> Result<(), Node
     drop(writer);
     let (exit, said) = await_end(&mut child, &mut printed)?;
     let log = base.instance.log(&format!("{}.{}", daemon.router, daemon.name));
-    // What is said stands in the program's log too; without that it is still told.
+    // The output is in the program's log too; without that it is still shown.
     let _ = OpenOptions::new().append(true).open(log).and_then(|mut log| log.write_all(&said));
     let text = String::from_utf8_lossy(&said).trim().to_owned();
     match exit {
@@ -140,7 +140,7 @@ fn by_command(base: &Base, daemon: &Daemon, words: &[String]) -> Result<(), Node
     }
 }
 
-/// Waits for the end of a command: how it ended, if in time, and what it said last.
+/// Waits for the end of a command: how it ended, if in time, and its last output.
 fn await_end(
     child: &mut Child,
     printed: &mut PipeReader,

@@ -15,7 +15,7 @@ use crate::kept::Kept;
 use crate::{Doing, Instance, NodeError};
 
 impl SlowPaths {
-    /// Forgets one whose namespace other hands have taken away. Returns whether there is one.
+    /// Forgets a namespace that another program has removed. Returns whether there is one.
     pub(crate) fn lose(
         &mut self,
         instance: &Instance,
@@ -97,7 +97,7 @@ impl SlowPaths {
 }
 
 impl SlowPath {
-    /// Ends its programs, and takes away what they stood on.
+    /// Ends its programs, and removes their base.
     pub(super) fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
         for (_, kept) in self.keepers {
@@ -126,8 +126,7 @@ pub(super) fn remove_folder(path: &Path) -> Result<(), NodeError> {
 /// Takes away the namespaces and files of an instance's slow paths. Its processes are gone.
 pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     let slow = instance.directory().join("slow");
-    let Ok(entries) = fs::read_dir(&slow) else { return Ok(()) };
-    for entry in entries.flatten() {
+    for entry in fs::read_dir(&slow).into_iter().flatten().flatten() {
         let folder = entry.file_name();
         let name = format!("europa.{}.{}", instance.name(), folder.to_string_lossy());
         Namespace::delete(&name).doing(format!("removing the namespace {name}"))?;
@@ -135,5 +134,9 @@ pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     }
     let outside = namespace::outside_name(instance.name());
     Namespace::delete(&outside).doing(format!("removing the namespace {outside}"))?;
-    fs::remove_dir_all(&slow).doing(format!("removing {}", slow.display()))
+    match fs::remove_dir_all(&slow) {
+        // No router had a slow path: the namespace was for wires.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        other => other.doing(format!("removing {}", slow.display())),
+    }
 }

@@ -1,4 +1,4 @@
-//! What is told of slow paths.
+//! The description of slow paths.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -31,8 +31,7 @@ impl SlowPaths {
         counts.into_iter().flatten().collect()
     }
 
-    /// What is worth knowing of a router's slow path: how its routes are followed, and its
-    /// programs.
+    /// The state of a router's slow path: how its routes are followed, and its programs.
     pub(crate) fn status(&self, router: &str) -> Option<serde_json::Value> {
         let one = self.all.get(router)?;
         let of = |number: &AtomicU64| number.load(Ordering::Relaxed);
@@ -51,7 +50,7 @@ impl SlowPaths {
         }))
     }
 
-    /// The troubles of a router's programs, in words; none if all do what they are for.
+    /// The faults of a router's programs, in words; none if all work.
     pub(crate) fn trouble(&self, router: &str) -> Option<String> {
         let now = Instant::now();
         let daemons = &self.all.get(router)?.daemons;

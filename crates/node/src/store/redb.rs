@@ -14,9 +14,9 @@ use redb::{
     TransactionError, WriteTransaction,
 };
 
-use super::{NumberedRules, Snapshot, Store, StoreError, Stored};
+use super::{NumberedRules, Snapshot, Store, StoreError, Stored, StoredToken};
 
-/// Changes whenever a reader of this version could misunderstand what is written.
+/// Changes whenever a reader of this version could misunderstand the stored data.
 const FORMAT: u64 = 2;
 const DOCUMENTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("documents");
 /// By slice and by number divided by `TOGETHER`: a line for each rule, its number and its JSON. A
@@ -25,6 +25,8 @@ const RULES: TableDefinition<'_, (&str, u32), &str> = TableDefinition::new("rule
 const TOGETHER: u32 = 64;
 /// The same in format 1: by slice and number, as JSON.
 const FILTERS: TableDefinition<'_, (&str, u32), &str> = TableDefinition::new("filters");
+/// By id, as JSON.
+const TOKENS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("tokens");
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 
 /// A store in one file.
@@ -47,7 +49,7 @@ fn access<T, E: Into<redb::Error>>(
     result.map_err(|error| StoreError::Access { what: what(), error: error.into().to_string() })
 }
 
-/// Reads what may have been damaged. The database takes much for granted: it panics.
+/// Reads data that may be damaged. The database takes much for granted: it panics.
 fn careful<T>(path: &Path, read: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         Err(StoreError::Damaged {
@@ -61,6 +63,13 @@ fn careful<T>(path: &Path, read: impl FnOnce() -> Result<T, StoreError>) -> Resu
 
 fn row(key: &Key) -> String {
     format!("{} {}", key.kind, key.name)
+}
+
+fn token(id: &str, text: &[u8]) -> Result<StoredToken, StoreError> {
+    serde_json::from_slice(text).map_err(|error| StoreError::Damaged {
+        what: format!("token {id}"),
+        error: error.to_string(),
+    })
 }
 
 /// The rules of an entry.
@@ -108,7 +117,7 @@ fn change_rules(
     Ok(())
 }
 
-/// Brings what format 1 had into the form of format 2.
+/// Brings the data of format 1 into the form of format 2.
 fn gather(writing: &WriteTransaction, what: impl Fn() -> String + Copy) -> Result<(), StoreError> {
     let mut all: BTreeMap<String, NumberedRules> = BTreeMap::new();
     for entry in access(what, access(what, writing.open_table(FILTERS))?.iter())? {
@@ -128,7 +137,7 @@ impl RedbStore {
     /// Opens the store at `path`, or makes it; only root can look into a new folder.
     ///
     /// # Errors
-    /// What the file system says, or that a newer version has written it.
+    /// The file system's error, or that a newer version has written it.
     pub fn open(path: &Path) -> Result<RedbStore, StoreError> {
         let what = || format!("opening {}", path.display());
         if let Some(parent) = path.parent() {
@@ -148,13 +157,14 @@ impl RedbStore {
         prepared.map(|()| database)
     }
 
-    /// Makes what is not there yet.
+    /// Makes the missing tables.
     fn prepare(database: &Database, path: &Path) -> Result<(), StoreError> {
         let what = || format!("opening {}", path.display());
         let writing = access(what, database.begin_write())?;
         let found = {
             access(what, writing.open_table(DOCUMENTS))?;
             access(what, writing.open_table(RULES))?;
+            access(what, writing.open_table(TOKENS))?;
             let mut numbers = access(what, writing.open_table(NUMBERS))?;
             let found = access(what, numbers.get("format"))?.map(|value| value.value());
             if found == Some(1) {
@@ -227,6 +237,18 @@ impl RedbStore {
         Ok(all)
     }
 
+    fn all_tokens(&self) -> Result<Vec<StoredToken>, StoreError> {
+        let what = || self.doing("reading");
+        let reading = access(what, self.opened()?.begin_read())?;
+        let table = access(what, reading.open_table(TOKENS))?;
+        let mut all = Vec::new();
+        for entry in access(what, table.iter())? {
+            let (id, text) = access(what, entry)?;
+            all.push(token(id.value(), text.value())?);
+        }
+        Ok(all)
+    }
+
     fn doing(&self, what: &str) -> String {
         format!("{what} {}", self.path.display())
     }
@@ -249,11 +271,18 @@ impl Store for RedbStore {
             access(what, numbers.insert("revision", commit.revision))?;
             let mut table = access(what, writing.open_table(DOCUMENTS))?;
             let mut rules = access(what, writing.open_table(RULES))?;
+            let mut tokens = access(what, writing.open_table(TOKENS))?;
             for key in &commit.remove {
                 access(what, table.remove(row(key).as_str()))?;
                 if key.kind == "slice" {
                     let of_slice = (&*key.name, 0)..=(&*key.name, u32::MAX);
                     access(what, rules.retain_in(of_slice, |_, _| false))?;
+                }
+                if key.kind == "user" {
+                    let is_other = |id: &str, text: &[u8]| {
+                        token(id, text).is_ok_and(|token| token.info.user != key.name)
+                    };
+                    access(what, tokens.retain(|id, text| is_other(id, text)))?;
                 }
             }
             for stored in &commit.put {
@@ -284,6 +313,29 @@ impl Store for RedbStore {
             let gone = remove.iter().map(|number| (*number, None));
             let come = put.iter().map(|(number, text)| (*number, Some(&**text)));
             change_rules(&mut table, what, slice, gone.chain(come).collect())?;
+        }
+        access(what, writing.commit())
+    }
+
+    fn tokens(&self) -> Result<Vec<StoredToken>, StoreError> {
+        careful(&self.path, || self.all_tokens())
+    }
+
+    fn change_tokens(&mut self, put: &[StoredToken], remove: &[String]) -> Result<(), StoreError> {
+        let writing = self.begin_write()?;
+        let what = || self.doing("writing");
+        {
+            let mut table = access(what, writing.open_table(TOKENS))?;
+            for id in remove {
+                access(what, table.remove(id.as_str()))?;
+            }
+            for token in put {
+                let text = serde_json::to_vec(token).map_err(|error| StoreError::Damaged {
+                    what: format!("token {}", token.info.id),
+                    error: error.to_string(),
+                })?;
+                access(what, table.insert(token.info.id.as_str(), text.as_slice()))?;
+            }
         }
         access(what, writing.commit())
     }

@@ -41,7 +41,7 @@ fn said(from: &str, to: &str, tools: Tools) -> String {
     assert!(ROUTER.contains(from), "{from}");
     let new = slow_path(&ROUTER.replace(from, to));
     let there = in_words(&slow_path(ROUTER), &new, tools);
-    // The way back concerns the same ones.
+    // Taking it back concerns the same ones.
     let back = in_words(&new, &slow_path(ROUTER), tools);
     let words = |text: &str| text.replace("start", "_").replace("stop", "_");
     if !there.contains("start ") || there.contains("restart") {
@@ -55,13 +55,13 @@ fn who_notices_a_change() {
     for (from, to, wanted) in [
         ("router ospf\"", "router ospf\\n log\"", "reload ospfd"),
         ("hostname r", "hostname q", "reload zebra"),
-        // What the shell alone reads.
+        // Words that only the shell reads.
         ("vtysh.conf}", "vtysh.conf, text: x}", ""),
         // Named by a file that is named.
         ("accept", "reject", "reload bird"),
         // Below a directory that is named.
         ("text: hello", "text: bye", "reload web"),
-        // Nobody names it.
+        // No document names it.
         ("text: other", "text: else", "reload bird, ospfd, web, zebra"),
         ("    - {path: /run/other, text: other}\n", "", "reload bird, ospfd, web, zebra"),
         // Another command; those that need it go along.

@@ -6,7 +6,7 @@ use europa_queue::{Due, Id, Limit, Policy, QueueSettings, Settings, Share, Tree}
 pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const LONGEST: u32 = 9000;
 
-/// What stands for a packet: the queue's number in the test, and a serial number.
+/// The token of a packet: the queue's number in the test, and a serial number.
 pub(crate) type Packet = (u32, u32);
 
 pub(crate) fn queue(share: Share) -> QueueSettings {
@@ -56,7 +56,7 @@ impl Source {
         length
     }
 
-    /// Sends what it would have sent by now.
+    /// Sends the packets due by now.
     fn catch_up(&mut self, tree: &mut Tree<Packet>, number: usize, now_ns: u64) {
         let Some(bytes) = self.bytes else { return };
         while bytes > 0.0 && self.next_ns <= now_ns {
@@ -78,7 +78,7 @@ pub(crate) fn run(
         (0..sources.len()).filter(|number| sources[*number].bytes.is_some()).collect();
     if from_ns == 0 {
         for (number, source) in sources.iter_mut().enumerate() {
-            // Enough that a turn never empties a queue that is to be always full.
+            // Enough that a turn never empties a queue that has to stay full.
             let packets = if source.bytes.is_none() { 12 } else { 0 };
             (0..packets).for_each(|_| {
                 source.send(tree, number, 0);

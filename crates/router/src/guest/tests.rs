@@ -1,4 +1,4 @@
-//! Real graphs on a pool, as the switch has them, and classes that do what they must not.
+//! Real graphs on a pool, as the switch has them, and classes with forbidden behaviour.
 
 use std::io::{Read as _, Seek as _};
 use std::thread::sleep;
@@ -186,7 +186,7 @@ impl Bench {
         }
     }
 
-    /// A frame is received by `in`, which says so and so.
+    /// A frame is received by `in`, as its name and length show.
     fn receive(&mut self, says: u8) {
         let recycle = self.pool.recycle();
         let slot = recycle.peek(self.recycle_head).expect("a free slot").slot();
@@ -200,7 +200,7 @@ impl Bench {
         self.received += 1;
     }
 
-    /// Takes what was sent by `out`: how many frames.
+    /// Takes the packets sent by `out`: how many frames.
     fn take_sent(&mut self) -> u32 {
         let (before, tx) = (self.sent, self.pool.tx(1));
         while let Some(word) = tx.peek(self.sent) {
@@ -258,7 +258,7 @@ fn frames_pass_and_nothing_to_do_asks_for_no_turn() {
     assert_eq!(bench.read("c.count"), "200");
     let stats = bench.guest.stats();
     assert_eq!(stats.packets, 200);
-    // A turn in the middle of which the machine takes its core away is longer than any budget.
+    // A turn during which the machine takes its core away is longer than any budget.
     assert!(stats.cut + stats.overruns < 20, "{stats:?}");
     assert!(stats.turns >= 200 && stats.spent_ns > 0 && stats.longest_ns <= stats.spent_ns);
     // A small router is small.
@@ -268,7 +268,7 @@ fn frames_pass_and_nothing_to_do_asks_for_no_turn() {
 #[test]
 fn what_found_no_room_goes_when_there_is_some() {
     let mut bench = Bench::running(&through("Queue(8)"));
-    // As if what was sent before stood there yet.
+    // Has the effect of an earlier frame that still has the place.
     assert!(bench.pool.tx(1).fill(0, Word::free(0)));
     bench.receive(2);
     bench.turns().unwrap();
@@ -371,7 +371,8 @@ fn a_panic_ends_the_router_and_nothing_else() {
     victim.guest.tell_end(&why);
     let told = victim.node.try_receive().unwrap().unwrap().0;
     assert!(matches!(told, Answer::Ended(told) if told == why));
-    // What its memory is now nobody can tell: a backtrace keeps what it has read of the program.
+    // The present size of its memory is unknown: a backtrace keeps the parts of the program that it
+    // has read.
     drop(victim);
     other.receive(2);
     other.turns().unwrap();
@@ -398,7 +399,7 @@ fn a_circle_is_cut_at_the_budget() {
     turns_ns.sort_unstable();
     let median_ns = turns_ns[turns_ns.len() / 2];
     assert!((20_000..1_000_000).contains(&median_ns), "{median_ns} ns a turn: {stats:?}");
-    // It hears orders all the same, and another graph takes over.
+    // It still takes orders, and another graph takes over.
     let order = Order::Swap { configuration: through("Null"), file: "test.click".to_owned() };
     assert!(matches!(bench.ask(&order), Ok(Answer::Done(_))));
     bench.receive(2);

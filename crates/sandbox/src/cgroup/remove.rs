@@ -1,4 +1,4 @@
-//! Killing what runs in a group and removing its folder.
+//! Killing the processes of a group and removing its folder.
 
 use std::fs;
 use std::io;
@@ -28,8 +28,8 @@ pub(super) fn kill_all(folder: &Path) -> Result<(), SandboxError> {
                 folder.display()
             )));
         }
-        // The number may have been given to somebody else by now: hold the process,
-        // then look again whether it is the one in the group.
+        // The number may belong to another process by now: hold the process, then check again
+        // whether it is the one in the group.
         let Some(pidfd) = open(pid)? else { continue };
         if processes(folder)?.contains(&pid) {
             // Ended in between, most likely; whether it is gone is seen at removal.
@@ -39,7 +39,7 @@ pub(super) fn kill_all(folder: &Path) -> Result<(), SandboxError> {
     Ok(())
 }
 
-/// Removes a group's folder, waiting until its last process is buried.
+/// Removes a group's folder, after its last process is reaped.
 pub(super) fn folder(folder: &Path) -> Result<(), SandboxError> {
     let deadline = Instant::now() + PATIENCE;
     loop {

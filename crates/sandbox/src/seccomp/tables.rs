@@ -1,4 +1,4 @@
-//! Which role may do what, and why. Everything that is not here is forbidden.
+//! The system calls of each role, and why. Everything that is not here is forbidden.
 
 use libc::{
     CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER,
@@ -9,7 +9,7 @@ use crate::profile::Role;
 
 /// Calls that are needed for one reason.
 pub(super) struct Group {
-    /// Why a process cannot do without.
+    /// The reason why a process needs it.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "for the reader, and for the test that every group has one")
@@ -56,7 +56,7 @@ const NEW_NAMESPACE: i32 = CLONE_NEWNS
     | CLONE_NEWUSER
     | CLONE_NEWCGROUP;
 
-/// What every role may do.
+/// System calls of every role.
 const COMMON: &[Group] = &[
     Group {
         reason: "use of descriptors that were handed over: pipes that wake, control socket, log",
@@ -180,7 +180,7 @@ const COMMON: &[Group] = &[
             any(libc::SYS_rt_sigreturn),
             any(libc::SYS_rt_sigtimedwait),
             any(libc::SYS_sigaltstack),
-            // Reaches nobody outside the pid namespace.
+            // Reaches no process outside the pid namespace.
             any(libc::SYS_tgkill),
         ],
     },
@@ -223,7 +223,7 @@ pub(super) const SHARED_MEMORY: &[Group] = &[
         calls: &[
             when(libc::SYS_fcntl, &[Test::Equal(1, libc::F_GET_SEALS as u64)]),
             any(libc::SYS_fstatfs),
-            // What libc makes of fstat: of the descriptor itself. There are no files to name.
+            // libc's form of fstat: of the descriptor itself. There are no files to name.
             when(libc::SYS_newfstatat, &[Test::Equal(3, libc::AT_EMPTY_PATH as u64)]),
         ],
     },
@@ -239,7 +239,7 @@ pub(super) const SHARED_MEMORY: &[Group] = &[
     },
 ];
 
-/// What outlives its node hears the next one.
+/// A process that outlives its node takes the next one's orders.
 const CONTROL: Group = Group {
     reason: "the connections of nodes to the listening socket that was handed over",
     calls: &[any(libc::SYS_accept4)],
@@ -393,8 +393,8 @@ const REFUSED: &[Group] = &[
     },
 ];
 
-/// A user's program gets errors that it can act upon instead of a kill, for what
-/// ordinary programs do; the rest kills it like everybody else.
+/// A user's program gets errors that it can act upon instead of a kill, for calls of ordinary
+/// programs; all others kill it, as in each role.
 const PROGRAM_REFUSED: &[Group] = &[Group {
     reason: "ordinary programs and interpreters try these and cope without",
     calls: &[
@@ -408,7 +408,7 @@ const PROGRAM_REFUSED: &[Group] = &[Group {
         any(libc::SYS_sched_setscheduler),
         #[cfg(target_arch = "x86_64")]
         any(libc::SYS_arch_prctl),
-        // Python would like to keep what it compiled.
+        // Python would like to keep its compiled files.
         #[cfg(target_arch = "x86_64")]
         any(libc::SYS_mkdir),
         #[cfg(target_arch = "x86_64")]
@@ -418,7 +418,7 @@ const PROGRAM_REFUSED: &[Group] = &[Group {
     ],
 }];
 
-/// What `role` may do, threads apart.
+/// The system calls of `role`, without those for threads.
 pub(super) fn allowed(role: Role) -> impl Iterator<Item = &'static Group> {
     let own: &[Group] = match role {
         Role::Router => ROUTER,
@@ -428,7 +428,7 @@ pub(super) fn allowed(role: Role) -> impl Iterator<Item = &'static Group> {
     COMMON.iter().chain(own)
 }
 
-/// What fails for `role` without killing it, unless [`allowed`].
+/// Calls that fail for `role` without killing it, unless [`allowed`].
 pub(super) fn refused(role: Role) -> impl Iterator<Item = &'static Group> {
     let own: &[Group] = match role {
         Role::Router | Role::Switch => &[],

@@ -103,8 +103,8 @@ fn status_seen_from_outside() {
         ] {
             assert_eq!(status(&started, field), wanted, "{role}: {field}");
         }
-        // Rust's start-up ignores SIGPIPE; 32 and 33 are the C library's own, which nobody
-        // can reset through it. The rest must not be inherited.
+        // Rust's start-up ignores SIGPIPE; 32 and 33 are the C library's own, and it refuses to
+        // reset them. The rest must not be inherited.
         let ignored = u64::from_str_radix(&status(&started, "SigIgn"), 16).expect("a number");
         assert_eq!(ignored & !(3 << 31), 1 << 12, "{role}: ignored signals");
         let proc = format!("/proc/{}", started.child.pid());

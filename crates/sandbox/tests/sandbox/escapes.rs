@@ -1,8 +1,8 @@
-//! Ways out, each one system call, and what must come of it.
+//! Ways out, each one system call, and the required result.
 
 use libc::*;
 
-/// What a call must lead to.
+/// The required result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// The filter kills the process.
@@ -19,14 +19,14 @@ pub(crate) struct Escape {
     pub(crate) name: &'static str,
     pub number: c_long,
     pub arguments: [usize; 6],
-    /// What the role `router` must see.
+    /// The required results of the role `router`.
     pub router: Outcome,
-    /// What `switch` must see.
+    /// The required results of `switch`.
     pub switch: Outcome,
-    /// What `program` must see.
+    /// The required results of `program`.
     pub program: Outcome,
-    /// Without the system call filter (`Enforcement::Log`): what the other measures
-    /// make of it. `None`: nothing to see there.
+    /// Without the system call filter (`Enforcement::Log`): the results of the other measures.
+    /// `None`: nothing to see there.
     pub unfiltered: Option<Outcome>,
 }
 
@@ -122,7 +122,7 @@ pub(crate) const ESCAPES: &[Escape] = &[
     all("push characters", SYS_ioctl, [1, TIOCSTI as usize, ZEROES, 0, 0, 0], Fails(EPERM), None),
     all("signal owner of a socket", SYS_fcntl, [3, F_SETOWN as usize, 1, 0, 0, 0], Killed, None).program_refused(),
     all("network device by ioctl", SYS_ioctl, [3, SIOCSIFFLAGS as usize, ZEROES, 0, 0, 0], Fails(EPERM), None),
-    // And what must work, so that the list above means something.
+    // And calls that must work, so that the list above means something.
     all("time", SYS_clock_gettime, [0, ZEROES, 0, 0, 0, 0], Works, Some(Works)),
     all("plain memory", SYS_mmap, [0, 4096, PROT_READ as usize, (MAP_PRIVATE | MAP_ANONYMOUS) as usize, usize::MAX, 0], Works, Some(Works)),
     all("epoll", SYS_epoll_create1, [0, 0, 0, 0, 0, 0], Works, Some(Works)),

@@ -1,5 +1,5 @@
-//! What the sandboxed process does: enter, say so, wait for the word, act. Its exit
-//! code is the answer: 0, or the errno of the call.
+//! The sandboxed process: it enters, reports, waits for the word, and acts. Its exit code is the
+//! answer: 0, or the errno of the call.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -47,7 +47,7 @@ pub(crate) fn act(arguments: &[String]) -> ! {
         std::thread::spawn(|| std::thread::sleep(Duration::from_secs(5)));
     }
     if act == "look" {
-        // What spawn handed over, and the folder itself.
+        // The descriptors that spawn handed over, and the folder itself.
         println!("{} open", std::fs::read_dir("/proc/self/fd").expect("readable").count());
         std::process::exit(0);
     }

@@ -1,4 +1,4 @@
-//! What holds when everything has settled.
+//! The properties that hold when the network is at rest.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::wire::Style;
 use super::network::{Network, SECOND};
 
 impl Network {
-    /// The first thing that is wrong.
+    /// The first violation.
     pub(crate) fn check(&self) -> Result<(), String> {
         let mut wanted = BTreeMap::new();
         for (number, node) in self.nodes.iter().enumerate() {
@@ -75,7 +75,7 @@ impl Network {
         self.check_refusal(head, key)
     }
 
-    /// What is not up has been refused of late.
+    /// An LSP that is not up has been refused recently.
     fn check_refusal(&self, head: usize, key: &LspKey) -> Result<(), String> {
         let wanted = &self.nodes[head].wanted[key];
         let of_late = self.plan.refresh.as_secs() * 5 * SECOND;
@@ -85,7 +85,7 @@ impl Network {
         }
     }
 
-    /// What each node knows of an LSP.
+    /// Each node's view of an LSP.
     fn trace(&self, key: &LspKey) -> String {
         let mut text = String::new();
         for (number, node) in self.nodes.iter().enumerate() {
@@ -156,7 +156,8 @@ impl Network {
         self.check_timers(number)
     }
 
-    /// What is held is what the LSPs' states add up to: shared ones count the maximum, others the sum.
+    /// The reservations equal the sum of the LSPs' states: shared ones count the maximum, others the
+    /// sum.
     fn check_shares(&self, number: usize) -> Result<(), String> {
         let node = &self.nodes[number];
         let Some(signaller) = &node.signaller else { return Ok(()) };

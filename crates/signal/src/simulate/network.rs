@@ -43,9 +43,9 @@ pub(crate) struct Network {
     down: BTreeSet<usize>,
     has_faults: bool,
     next_tunnel: u16,
-    /// What was noticed on the way.
+    /// Notes during a run.
     pub(crate) violation: Option<String>,
-    /// What was sent, if it is recorded.
+    /// The sent messages, if they are recorded.
     pub(crate) record: Option<Vec<Vec<u8>>>,
     pub(crate) sent: u64,
 }
@@ -283,7 +283,7 @@ impl Network {
         self.hand(node, Input::Programmed { ticket, is_done: true });
     }
 
-    /// Heads change their minds, links break, nodes restart.
+    /// Heads change their requests, links break, nodes restart.
     fn act(&mut self) {
         if self.now_ns >= self.plan.faults_for.as_nanos() as u64 {
             return;
@@ -355,7 +355,7 @@ impl Network {
         let attribute = SessionAttribute { affinity: None, setup, hold, flags, name };
         let route = self.route(head);
         let tspec = self.tspec();
-        // Without a record, a loose way that meets itself is a loop that nobody notices.
+        // Without a record, a loose route that meets itself is an undetected loop.
         let is_recorded = self.below(2) == 0 || !route.0.is_empty();
         let protocol = LabelRequest::IPV4;
         self.want(head, Tunnel { lsp, tspec, attribute, route, is_recorded, protocol });

@@ -66,7 +66,7 @@ impl Route for Surroundings {
     }
 }
 
-/// What a head knows of an LSP that it wants.
+/// A head's view of an LSP that it wants.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) tunnel: Tunnel,
@@ -94,7 +94,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// What its clock shows.
+    /// The time of its clock.
     pub(crate) fn clock(&self, now_ns: u64) -> Time {
         Time::after(Duration::from_nanos((now_ns as f64 * self.drift) as u64 + 1_000_000_000))
     }

@@ -1,4 +1,4 @@
-//! What a seed decides.
+//! The decisions of a seed.
 
 use std::time::Duration;
 

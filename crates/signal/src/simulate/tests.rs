@@ -55,7 +55,7 @@ fn when_it_settles_everything_is_as_the_heads_want_it() {
     println!("{count} seeds, {sent} messages");
 }
 
-/// What a network sends while things go wrong, without authentication.
+/// The messages of a network with faults, without authentication.
 #[test]
 fn tshark_finds_nothing_malformed_in_a_network() {
     for seed in [1, 2] {

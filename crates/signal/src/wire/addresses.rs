@@ -36,7 +36,7 @@ impl Body for Scope {
     }
 }
 
-/// The receiver that asks to be told of its reservation.
+/// The receiver that asks for a confirmation of its reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirm(
     /// Its address.

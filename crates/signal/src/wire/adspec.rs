@@ -38,7 +38,7 @@ pub struct GuaranteedTerms {
 }
 
 impl Adspec {
-    /// What a head says before the first hop.
+    /// A head's ADSPEC before the first hop.
     pub fn new(bandwidth: Float, mtu: u32) -> Self {
         Self {
             has_break: false,

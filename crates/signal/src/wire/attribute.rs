@@ -41,11 +41,11 @@ impl Affinity {
 impl SessionAttribute {
     /// Local repair is desired.
     pub const LOCAL_PROTECTION: u8 = 0x01;
-    /// Labels are to be recorded.
+    /// Record labels.
     pub const LABELS: u8 = 0x02;
     /// The head may reroute without tearing down: shared explicit style.
     pub const SHARED_EXPLICIT: u8 = 0x04;
-    /// Preemption is to be soft (RFC 5712, section 4).
+    /// Soft preemption is desired (RFC 5712, section 4).
     pub const SOFT_PREEMPTION: u8 = 0x40;
 }
 
@@ -62,7 +62,7 @@ impl Body for SessionAttribute {
         };
         let (setup, hold, flags, length) = (from.u8()?, from.u8()?, from.u8()?, from.u8()?);
         let name = from.take(length.into())?.to_vec();
-        // What pads the name.
+        // The padding of the name.
         from.rest();
         Ok(Some(Self { affinity, setup, hold, flags, name }))
     }

@@ -12,7 +12,7 @@ pub struct ErrorSpec {
     pub node: IpAddr,
     /// [`ErrorSpec::IN_PLACE`], [`ErrorSpec::NOT_GUILTY`], [`ErrorSpec::PATH_STATE_REMOVED`].
     pub flags: u8,
-    /// What failed.
+    /// The failed object.
     pub cause: Cause,
 }
 
@@ -28,7 +28,7 @@ pub struct Cause {
 impl ErrorSpec {
     /// A reservation is still in place.
     pub const IN_PLACE: u8 = 1;
-    /// A merged reservation of somebody else failed.
+    /// A merged reservation of another sender failed.
     pub const NOT_GUILTY: u8 = 2;
     /// The node has removed its path state (RFC 3473, section 4.3).
     pub const PATH_STATE_REMOVED: u8 = 4;
@@ -82,7 +82,7 @@ impl Cause {
     pub const BAD_LABEL: Self = Self::new(24, 6);
     /// RFC 3209, code 24: the recorded route contains this node.
     pub const LOOP: Self = Self::new(24, 7);
-    /// RFC 3209, code 24: a router on the way does not speak RSVP.
+    /// RFC 3209, code 24: a router on the path does not run RSVP.
     pub const NON_RSVP: Self = Self::new(24, 8);
     /// RFC 3209, code 24: no label is left.
     pub const NO_LABEL: Self = Self::new(24, 9);

@@ -21,7 +21,7 @@ pub struct ExplicitHop {
     pub node: AbstractNode,
 }
 
-/// What a hop names.
+/// The kind of a hop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AbstractNode {
     /// Nodes that have an address under this prefix; at most 32 bits of IPv4, 128 of IPv6.

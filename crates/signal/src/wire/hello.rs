@@ -41,7 +41,8 @@ impl Body for Hello {
 pub struct RestartCap {
     /// Until the node sends Hellos again; 0xffff_ffff is unlimited.
     pub restart_ms: u32,
-    /// Until it is told its state again; 0 says that none survived, or that nothing is to be recovered.
+    /// Until its neighbours have returned its state; 0 means that none survived, or that none needs
+    /// recovery.
     pub recovery_ms: u32,
 }
 
@@ -64,7 +65,7 @@ impl Body for RestartCap {
     }
 }
 
-/// What a node can do.
+/// A node's capabilities.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capability(
     /// The constants below.

@@ -48,7 +48,7 @@ impl Body for Integrity {
     }
 }
 
-/// What a receiver wants to have returned under the key, to learn a fresh sequence number.
+/// The bytes that a receiver wants returned under the key, to learn a fresh sequence number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
     /// 48 bits that name the key.

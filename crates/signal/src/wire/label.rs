@@ -4,8 +4,8 @@
 use super::object::Body;
 use super::{Malformed, Reader, Writer};
 
-/// Labels as a node hands them upstream, the top one last. MPLS labels have 20 bits; what stands here
-/// is whatever came, unchecked.
+/// Labels as a node hands them upstream, the top one last. MPLS labels have 20 bits; this is the
+/// received value, unchecked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelObject(
     /// One or more 32-bit words.

@@ -73,7 +73,7 @@ impl Message {
     /// Reads a whole message: the payload of an IP datagram of protocol 46.
     ///
     /// # Errors
-    /// What is wrong with it. Unknown objects are no error here: [`super::UnknownRule`].
+    /// The mistake. Unknown objects are no error here: [`super::UnknownRule`].
     pub fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let (message, rest) = Self::read(bytes, false)?;
         if rest.is_empty() { Ok(message) } else { Err(Malformed::Length) }
@@ -92,7 +92,7 @@ impl Message {
             return Err(Malformed::Length);
         }
         let (whole, rest) = bytes.split_at_checked(length).ok_or(Malformed::Short)?;
-        // A checksum of 0 says that there is none.
+        // A checksum of 0 means none.
         if sum != 0 && checksum(whole) != 0 {
             return Err(Malformed::Checksum);
         }
@@ -144,7 +144,7 @@ impl Message {
         self.parts.iter().for_each(|part| part.write(to));
         to.set_u16(from + 6, u16::try_from(to.len() - from).unwrap_or(u16::MAX));
         if !self.objects.iter().any(|object| matches!(object, Object::Integrity(_))) {
-            // 0 would mean that there is none.
+            // 0 would mean none.
             let sum = match checksum(&to.as_slice()[from..]) {
                 0 => 0xffff,
                 sum => sum,

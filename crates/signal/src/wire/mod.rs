@@ -1,4 +1,4 @@
-//! The wire format: bytes to values and back. Nothing here knows of state, clock or sockets.
+//! The wire format: bytes to values and back. This module has no state, clock or sockets.
 //!
 //! Each object is a file, which names its class and the RFC; `object` is the table of all.
 

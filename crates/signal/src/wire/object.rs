@@ -17,8 +17,7 @@ pub(crate) trait Body: Sized {
     fn write(&self, to: &mut Writer);
 }
 
-/// What is to be done with a message that holds an object of a class that is not known (RFC 2205,
-/// section 3.10).
+/// The treatment of a message with an object of an unknown class (RFC 2205, section 3.10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownRule {
     /// 0bbbbbbb: refuse the message.

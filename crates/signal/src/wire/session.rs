@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::object::Body;
 use super::{Malformed, Reader, Writer};
 
-/// What all LSPs of a tunnel have in common.
+/// The common part of all LSPs of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Session {
     /// The tunnel's end point.

@@ -26,7 +26,7 @@ pub struct TokenBucket {
     pub largest: u32,
 }
 
-/// What a token bucket must not be.
+/// The limits of a token bucket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadBucket {
     /// NaN, infinite or negative, or 0 for `r` where bandwidth is reserved.
@@ -138,7 +138,7 @@ fn read_bucket(block: &mut Reader<'_>) -> Result<Option<TokenBucket>, Malformed>
     TokenBucket::read(&mut value).map(Some)
 }
 
-/// What a sender offers.
+/// A sender's traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tspec(
     /// Its traffic.
@@ -165,10 +165,10 @@ impl Body for Tspec {
     }
 }
 
-/// What a receiver asks for.
+/// A receiver's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flowspec {
-    /// The traffic that is to be served.
+    /// The traffic of the flow.
     pub bucket: TokenBucket,
     /// How.
     pub service: Service,

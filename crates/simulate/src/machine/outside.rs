@@ -1,4 +1,4 @@
-//! What happens to the machine from outside: devices, the switch, other hands.
+//! Events from outside: devices, the switch, other programs.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl SimMachine {
         self.world.switch = true;
     }
 
-    /// Somebody changes things by hand, behind the node's back.
+    /// Another program changes objects behind the node's back.
     pub(crate) fn by_hand(&mut self, rng: &mut Rng) {
         match rng.u8(..3) {
             0 => {

@@ -30,7 +30,7 @@ impl SimMachine {
         let Some(router) = self.world.routers.get_mut(name) else { return };
         router.process = Process::Starting;
         router.run = run;
-        // What it begins with is known.
+        // Its initial configuration is known.
         (router.astray, router.refuses) = (false, false);
         let (run, name) = (router.run, name.clone());
         let (wait, outcome) = match fault {
@@ -42,7 +42,7 @@ impl SimMachine {
         self.later(wait, Event::Started(name, run, outcome));
     }
 
-    /// A process has been heard of. Whether that is news of the one that there is.
+    /// A process has been heard of. Whether that is an event of the present process.
     pub(crate) fn started(&mut self, name: &str, run: u64, outcome: &Result<(), String>) -> bool {
         let Some(router) = self.world.routers.get_mut(name).filter(|r| r.run == run) else {
             return false;
@@ -73,7 +73,7 @@ impl SimMachine {
         self.begin(name, None);
     }
 
-    /// A router has answered an update. Whether that is news of the process that there is.
+    /// A router has answered an update. Whether that is an event of the present process.
     pub(crate) fn updated(&mut self, name: &str, run: u64, outcome: &Result<(), String>) -> bool {
         let Some(router) = self.world.routers.get_mut(name).filter(|r| r.run == run) else {
             return false;
@@ -89,13 +89,13 @@ impl SimMachine {
         true
     }
 
-    /// A router's process is told of an update.
+    /// A router's process gets an update.
     pub(super) fn tell(&mut self, to: &RouterPlan, fault: Option<Fault>, ticket: Ticket) -> Taken {
         let Some(router) = self.world.routers.get(&to.name) else { return Taken::Done };
         let (name, run) = (to.name.clone(), router.run);
         let begins = router.process == Process::Starting;
         if matches!(router.process, Process::Ended(_)) {
-            // It tries what it is to be at once.
+            // It tries its new configuration at once.
             self.begin(&name, fault);
             return Taken::Begun;
         }
@@ -142,8 +142,8 @@ impl SimMachine {
         Taken::Reloading(count)
     }
 
-    /// Programs of a slow path have read their files again; if one refuses, what they have read is
-    /// not known.
+    /// Programs of a slow path have read their files again; if one refuses, the read version is not
+    /// known.
     pub(crate) fn reloaded(&mut self, name: &RouterId, outcome: &Result<(), String>) {
         if outcome.is_err() {
             self.world.programs.remove(name);

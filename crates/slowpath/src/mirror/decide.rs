@@ -1,4 +1,4 @@
-//! What the fast path may decide: what its policy depends on is followed, and the policy told.
+//! The decisions of the fast path: follows the settings behind its policy, and sends the policy.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -22,7 +22,7 @@ use crate::policy::{nftables, xfrm};
 pub(super) const UNREAD: &str = "the fast path has not read it yet";
 pub(super) const LOST: &str = "messages of the kernel were lost, and all is read again";
 pub(super) const UNFOLLOWED: &str = "it is not followed any more";
-/// The handler that says what was too much for Linux.
+/// The handler with the packets over the limit.
 pub(super) const POLICED: &str = "police.drops";
 const UNREADABLE: &str = "nftables cannot be read";
 
@@ -49,7 +49,7 @@ impl Subsystem {
         Some(Subsystem { events, lists: Netlink::of(namespace, protocol).ok()? })
     }
 
-    /// Whether something was told. What, only a list says.
+    /// Whether something was sent. Only a list has the details.
     fn hear(&self) -> bool {
         let mut buffer = [0; 8192];
         let mut has_heard = false;
@@ -63,7 +63,7 @@ impl Subsystem {
     }
 }
 
-/// Subsystems beside routes; `None` for what the kernel has not.
+/// Subsystems other than routes; `None` for those that the kernel lacks.
 #[derive(Default)]
 pub(super) struct Watch {
     nftables: Option<Subsystem>,
@@ -71,7 +71,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// What becomes readable when something was told.
+    /// The descriptor that becomes readable after an answer.
     pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let all = [&self.nftables, &self.xfrm].into_iter().flatten();
         all.map(|subsystem| subsystem.events.as_fd())
@@ -127,7 +127,7 @@ impl Mirror {
         self.tell_policy()
     }
 
-    /// Tells what is different about the policy, before all that waits.
+    /// Sends the changes of the policy, before all that waits.
     pub(super) fn tell_policy(&mut self) -> Result<(), MirrorError> {
         self.is_policy_dirty = false;
         self.keeps_policy &= self.policy.closed == Some(UNREAD);
@@ -163,7 +163,7 @@ impl Mirror {
         self.has_gates = false;
     }
 
-    /// Takes in a message about what only the policy depends on.
+    /// Takes in a message about settings that only the policy depends on.
     pub(super) fn take_decision(&mut self, kind: u16, message: &[u8]) {
         match kind {
             kind::NEWQDISC | kind::DELQDISC => {
@@ -184,7 +184,7 @@ impl Mirror {
         self.is_policy_dirty = true;
     }
 
-    /// Hears of subsystems beside routes.
+    /// Receives events of subsystems other than routes.
     pub(super) fn hear_policy(&mut self) {
         if self.watch.nftables.as_ref().is_some_and(Subsystem::hear) {
             self.read_hooks();
@@ -261,10 +261,10 @@ impl Mirror {
         self.is_policy_dirty = true;
     }
 
-    /// Looks at what the kernel does not tell.
+    /// Reads the settings that the kernel does not announce.
     pub(super) fn poll_policy(&mut self) -> io::Result<()> {
         let [nftables, xfrm] = self.watch.open(&self.spec.namespace);
-        // What could not be read last time may be readable now.
+        // A file that could not be read last time may be readable now.
         if nftables || self.policy.hooks.v4 == Some(UNREADABLE) {
             self.read_hooks();
         }
@@ -285,7 +285,7 @@ impl Mirror {
                         self.take_link(link, false);
                     }
                 }
-                // It has just gone, and a message says so.
+                // It has just gone, and a message announces this.
                 Err(error) if error.raw_os_error() == Some(Errno::ENODEV as i32) => {}
                 Err(error) => return Err(error),
             }

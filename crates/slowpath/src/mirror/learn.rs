@@ -1,4 +1,4 @@
-//! What a fast path has from another mirror: it is asked for its tables, and told what differs.
+//! The entries of a fast path from another mirror: reads its tables, and sends the differences.
 
 use europa_router::orders::{Answer, Order};
 use ipnet::IpNet;
@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use super::{Learns, Mirror, PART_BITS, ROUTES, ROUTES6, forward};
 
 impl Mirror {
-    /// Asks what the fast path has.
+    /// Asks for the fast path's entries.
     pub(super) fn ask_tables(&mut self) {
         let read = |path: &str, parameter: String| Order::Read { path: path.into(), parameter };
         let mut reads = Vec::new();
@@ -23,7 +23,7 @@ impl Mirror {
         self.ready.extend(reads);
     }
 
-    /// Takes in which routes the fast path has inside a prefix. It is told what differs.
+    /// Takes in which routes the fast path has inside a prefix. It gets the differences.
     pub(super) fn learn_routes(&mut self, within: IpNet, answer: Answer) {
         match answer {
             Answer::Done(text) => {

@@ -1,4 +1,4 @@
-//! What the kernel says: messages as they come, and lists of everything.
+//! The kernel's messages: events, and complete lists.
 
 use std::collections::HashMap;
 use std::io;
@@ -84,7 +84,7 @@ impl Mirror {
                 }
             }
             kind::NEWLINK | kind::DELLINK => {
-                // Bridges speak of their ports by the same messages.
+                // Bridges announce their ports by the same messages.
                 if family(message) != 0 {
                     return;
                 }
@@ -115,7 +115,7 @@ impl Mirror {
         }
     }
 
-    /// Takes in what a device is like: the kernel told it, or was asked.
+    /// Takes in a device's properties: the kernel announced them, or was asked.
     pub(super) fn take_link(&mut self, link: Link, is_told: bool) {
         let is_down = !link.up;
         let change = self.links.add(link);

@@ -1,17 +1,17 @@
-//! Follows what Linux decides in a namespace, and tells the fast path.
+//! Follows Linux's decisions in a namespace, and updates the fast path.
 //!
 //! | file     | concern                                             |
 //! |----------|-----------------------------------------------------|
-//! | `mod`    | the loop, and what is told                           |
-//! | `listen` | what the kernel says                                 |
-//! | `learn`  | what the fast path has from another mirror           |
-//! | `decide` | what the fast path may decide                        |
+//! | `mod`    | the loop, and the updates of the fast path           |
+//! | `listen` | the kernel's messages                                |
+//! | `learn`  | entries of another mirror in the fast path           |
+//! | `decide` | the decisions that the fast path may make            |
 //!
-//! What the kernel says comes over one socket, in order; a second one asks for lists: at the
-//! start, after messages were lost, and after what the kernel changes without saying so (IPv4
-//! routes and next hops vanish in silence when a device goes down). Messages that came while a
-//! list was made are taken in after it. They may be older than the list, but whatever made
-//! them so comes behind them; what the list has already is not added again.
+//! The kernel's messages come over one socket, in order. A second one asks for lists: at the start,
+//! after messages were lost, and after changes without a message (IPv4 routes and next hops vanish
+//! in silence when a device goes down). Messages that came while a list was made are taken in after
+//! it. They may be older than the list, but their changes come behind them; entries of the list are
+//! not added again.
 
 mod decide;
 mod learn;
@@ -54,11 +54,11 @@ const BUFFER_BYTES: usize = 128 << 20;
 const BATCH: usize = 512;
 /// Orders that are not answered yet: the next one is made while one is carried out.
 const WINDOW: usize = 3;
-/// Messages taken in before the fast path is told.
+/// Messages taken in before the fast path gets an update.
 const TURN: usize = 4096;
 /// How often the fast path is asked which neighbours it uses.
 const PROBE_EVERY: Duration = Duration::from_secs(10);
-/// How often it is looked at what the kernel does not tell.
+/// The interval of reads of settings that the kernel does not announce.
 const POLL_EVERY: Duration = Duration::from_millis(100);
 /// How often the fast path is asked how many packets went to Linux, and why.
 const COUNT_EVERY: Duration = Duration::from_secs(2);
@@ -82,14 +82,15 @@ pub struct Progress {
     pub resyncs: AtomicU64,
     /// Changes that the fast path refused.
     pub refused: AtomicU64,
-    /// What goes to Linux now, and why.
+    /// The packets that go to Linux now, and why.
     by_linux: Mutex<BTreeSet<String>>,
     /// Packets that went to Linux so far, by handler and reason.
     counts: Mutex<BTreeMap<String, Vec<(u64, String)>>>,
 }
 
 impl Progress {
-    /// What goes to Linux now beside what the tables do not answer, and why.
+    /// The packets that go to Linux now in addition to those that the tables do not answer, and
+    /// why.
     pub fn by_linux(&self) -> Vec<String> {
         let all = self.by_linux.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         all.iter().cloned().collect()
@@ -114,10 +115,10 @@ impl Progress {
     }
 }
 
-/// Hears that other packets than before go to Linux, and why.
+/// Receives changes of the packets that go to Linux, with the reasons.
 pub type Notice = Box<dyn Fn(&str) + Send>;
 
-/// What to follow, and how the fast path calls it.
+/// The namespace to follow, and the names of the fast path's elements.
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// Where the routes are.
@@ -140,7 +141,7 @@ struct Mirror {
     neighbours: Neighbours,
     resync: Option<Instant>,
     feed: Channel<Order, Answer>,
-    /// Orders that wait to be sent, and what each of those under way is about.
+    /// Orders that wait to be sent, and the subject of each of those under way.
     ready: std::collections::VecDeque<Order>,
     under_way: std::collections::VecDeque<Asked>,
     progress: Arc<Progress>,
@@ -156,11 +157,11 @@ struct Mirror {
     notice: Notice,
     poll: Instant,
     count: Instant,
-    /// What the fast path has from another mirror is still to be learnt.
+    /// The entries of another mirror in the fast path are still unknown.
     learns: Learns,
 }
 
-/// How far a mirror has learnt what the fast path has already.
+/// How far a mirror has read the fast path's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Learns {
     /// It is to ask, once it knows the interfaces.
@@ -173,7 +174,7 @@ impl Learns {
     const NOTHING: Self = Self::Waits(0);
 }
 
-/// What an order under way was.
+/// The kind of an order under way.
 enum Asked {
     /// So many changes.
     Changes(u64),
@@ -181,7 +182,7 @@ enum Asked {
     Used(u32),
     /// The routes there are inside this.
     Routes(IpNet),
-    /// The neighbours of a device that there are.
+    /// The present neighbours of a device.
     Neighbours(u32),
     /// A policy.
     Policy,
@@ -192,7 +193,7 @@ enum Asked {
 /// Follows until the router closes `feed`. The thread belongs to the router's namespace from then on.
 ///
 /// # Errors
-/// What keeps it from following.
+/// The error that keeps it from following.
 pub fn run(
     spec: Spec,
     feed: Channel<Order, Answer>,
@@ -202,12 +203,12 @@ pub fn run(
     Mirror::new(spec, feed, progress, notice)?.follow_to_the_end()
 }
 
-/// Like [`run`], for a fast path that another mirror has told something already: what of that
-/// is not so any more is taken back. Its gates stay as they are until everything has been read:
-/// packets that Linux forwards meanwhile would arrive after those that follow them.
+/// Like [`run`], for a fast path with entries of another mirror: outdated ones are removed. Its
+/// gates stay as they are until everything has been read: packets that Linux forwards meanwhile
+/// would arrive after those that follow them.
 ///
 /// # Errors
-/// What keeps it from following.
+/// The error that keeps it from following.
 pub fn resume(
     spec: Spec,
     feed: Channel<Order, Answer>,
@@ -231,10 +232,10 @@ pub enum MirrorError {
     Channel(#[from] ChannelError),
 }
 
-/// A socket that hears of every change in a namespace.
+/// A socket that receives every change in a namespace.
 pub(crate) fn subscribe(namespace: &Namespace, groups: u32) -> io::Result<OwnedFd> {
     let socket = netlink::open(namespace, SockProtocol::NetlinkRoute)?;
-    // What does not fit is noticed, and made good by reading everything.
+    // An overflow is noticed, and repaired by reading all tables again.
     let _ = setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES);
     bind(socket.as_raw_fd(), &NetlinkAddr::new(0, groups))?;
     Ok(socket)
@@ -299,7 +300,7 @@ impl Mirror {
         loop {
             let now = Instant::now();
             if self.resync.is_some_and(|due| due <= now) {
-                // What was said before is taken in before.
+                // Earlier messages are taken in first.
                 while self.hear(TURN)? == TURN {}
                 self.resync = None;
                 // To read everything may take a while.
@@ -352,7 +353,7 @@ impl Mirror {
         }
     }
 
-    /// Sends what there is room for.
+    /// Sends as much as there is room for.
     fn tell(&mut self) -> Result<(), MirrorError> {
         if self.is_policy_dirty {
             self.tell_policy()?;
@@ -387,7 +388,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// Makes orders of what has changed.
+    /// Makes orders of the changes.
     fn compose(&mut self) {
         let write = |path: String, value| Order::Write { path, value };
         if self.neighbours.is_dirty() {
@@ -467,7 +468,7 @@ impl Mirror {
             };
             let mut body = vec![family, 0, 0, 0];
             body.extend(device.to_ne_bytes());
-            // No state: as it is. NTF_USE: as if a packet had been sent.
+            // No state: as it is. NTF_USE: has the effect of a sent packet.
             body.extend([0, 0, NTF_USE, 0]);
             let mut request = Request::new(kind::NEWNEIGH, REPLACE, &body).with(NDA_DST, &octets);
             if let Err(error) = self.lists.talk(&mut request, |_, _| ()) {

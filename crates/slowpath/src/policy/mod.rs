@@ -1,8 +1,8 @@
-//! What of Linux's decisions the fast path may make in its stead.
+//! The settings of Linux that the fast path follows itself.
 //!
 //! The fast path knows routes, neighbours, Ethernet addresses and MTUs exactly as Linux does. Of all
-//! else that changes what Linux does with a packet, this knows only whether it is there: then the
-//! packets that it may concern go to Linux. Each reason is told to the fast path in words, which
+//! other settings that change Linux's treatment of a packet, this knows only whether they exist:
+//! then the packets that they may concern go to Linux. The fast path gets each reason in words, and
 //! counts by it.
 //!
 //! | file       | concern                                                       |
@@ -12,8 +12,8 @@
 //! | `xfrm`     | policies of IPsec                                               |
 //! | `rules`    | rules that choose tables of routes                              |
 //! | `qdiscs`   | queueing disciplines                                            |
-//! | `settings` | what netlink says of sysctls                                    |
-//! | `polled`   | what nobody says: iptables' own tables, further sysctls          |
+//! | `settings` | sysctls by netlink                                              |
+//! | `polled`   | settings without notification: iptables' own tables, further sysctls |
 
 pub(crate) mod nftables;
 pub(crate) mod polled;
@@ -44,7 +44,7 @@ const RULE: &str = "an ip rule asks for more than its destination";
 const OWN_SOURCE: &str = "its source is an address of the router";
 const REDIRECT: &str = "it leaves by the interface that it came by";
 
-/// A netlink socket that hears of changes in a namespace.
+/// A netlink socket that receives changes in a namespace.
 pub(crate) fn subscribe(
     namespace: &Namespace,
     protocol: SockProtocol,
@@ -55,7 +55,7 @@ pub(crate) fn subscribe(
     Ok(socket)
 }
 
-/// What is known of a namespace, and what the fast path has been told of it.
+/// The facts about a namespace, and the policy that the fast path has.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     /// Why the fast path decides nothing at all.
@@ -71,12 +71,12 @@ pub(crate) struct Policy {
     told: HashMap<String, String>,
 }
 
-/// What the fast path is to be told.
+/// The policy for the fast path.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// Handlers and what to write to them.
+    /// Handlers and the values to write to them.
     pub(crate) writes: Vec<(String, String)>,
-    /// Every reason there is, with what it concerns.
+    /// All reasons, with their packets.
     pub(crate) reasons: BTreeSet<String>,
 }
 
@@ -86,7 +86,7 @@ impl Policy {
         Policy { closed: Some(reason), ..Policy::default() }
     }
 
-    /// What is different since the last time, for each interface.
+    /// The differences since the last time, for each interface.
     pub(crate) fn compose(&mut self, links: &Links) -> Told {
         let mut told = Told::default();
         let concerns = [true, false].map(|is_v4| self.rules.concern(is_v4));
@@ -104,7 +104,7 @@ impl Policy {
         told
     }
 
-    /// The policy of what comes in by an interface.
+    /// The policy of packets received by an interface.
     fn gate(
         &self,
         number: usize,
@@ -158,7 +158,7 @@ impl Policy {
         text
     }
 
-    /// The policy of what leaves by an interface.
+    /// The policy of packets sent by an interface.
     fn forward(
         &self,
         number: usize,

@@ -1,7 +1,7 @@
 //! Base chains of nftables: whether forwarded packets pass one.
 //!
-//! The kernel tells each committed change as a new generation, and nothing of what it brought:
-//! then all chains are listed. Numbers are from `linux/netfilter/nf_tables.h`.
+//! The kernel announces each committed change as a new generation, without its contents: then all
+//! chains are listed. Numbers are from `linux/netfilter/nf_tables.h`.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -42,7 +42,7 @@ fn reason(family: u8, hook: u32) -> Option<&'static str> {
     }
 }
 
-/// A socket that hears of each generation.
+/// A socket that receives each generation.
 pub(crate) fn subscribe(namespace: &Namespace) -> io::Result<OwnedFd> {
     super::subscribe(namespace, SockProtocol::NetlinkNetFilter, GROUP)
 }
@@ -68,7 +68,7 @@ fn chain(message: &[u8]) -> Option<(u8, &'static str)> {
     let family = *message.first()?;
     let hook = attribute(message, 4, CHAIN_HOOK)?;
     let number = attribute(hook, 0, HOOK_NUMBER)?;
-    // In network order, unlike what else netlink says.
+    // In network order, unlike other values of netlink.
     let number = netlink::number(number, 0).map(u32::from_be)?;
     Some((family, reason(family, number)?))
 }

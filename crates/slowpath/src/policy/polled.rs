@@ -1,10 +1,10 @@
-//! What the kernel tells nobody: files of `/proc` that are read again and again.
+//! Settings that the kernel does not announce: files of `/proc` that are read again and again.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Room for what such a file says.
+/// Room for the contents of such a file.
 const MOST_BYTES: usize = 1024;
 
 /// Files that stay open: the namespace is that of the thread that opened them.
@@ -14,7 +14,7 @@ struct Files {
 }
 
 impl Files {
-    /// What a file says; `None` if it is not there.
+    /// The contents of a file; `None` if it is missing.
     fn read(&mut self, path: String) -> Option<String> {
         let mut bytes = [0; MOST_BYTES];
         // The setting of a device that has gone cannot be read any more.
@@ -42,7 +42,7 @@ pub(crate) struct OfDevice {
     pub(crate) mtu6: Option<u32>,
 }
 
-/// What was read last.
+/// The last values read.
 #[derive(Debug, Default)]
 pub(crate) struct Polled {
     files: Files,

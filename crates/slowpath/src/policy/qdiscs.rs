@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use europa_port::netlink::{attribute, number, text};
 
 const TCA_KIND: u16 = 1;
-/// What the kernel gives devices that have no queue.
+/// The kernel's qdisc for devices without a queue.
 const USUAL: &str = "noqueue";
 
 /// The disciplines of all devices: device and handle, and the kind.
@@ -35,12 +35,12 @@ impl Qdiscs {
         all.map(|(_, kind)| kind.as_str())
     }
 
-    /// Whether something looks at what comes in by a device.
+    /// Whether a classifier or program sees the packets that a device receives.
     pub(crate) fn has_ingress(&self, device: u32) -> bool {
         self.of(device).any(|kind| matches!(kind, "ingress" | "clsact"))
     }
 
-    /// Whether something delays or looks at what leaves by a device.
+    /// Whether a qdisc or program delays or sees the packets that a device sends.
     pub(crate) fn has_egress(&self, device: u32) -> bool {
         self.of(device).any(|kind| !matches!(kind, "ingress" | USUAL))
     }

@@ -24,7 +24,7 @@ const FRA_SPORT_RANGE: u16 = 23;
 const FRA_DPORT_RANGE: u16 = 24;
 const FRA_SUPPRESS_IFGROUP: u16 = 13;
 const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
-/// Newer selectors: DSCP, flow label and what comes after them.
+/// Newer selectors: DSCP, flow label and later ones.
 const FRA_FIRST_UNKNOWN: u16 = 25;
 
 const FR_ACT_TO_TBL: u8 = 1;
@@ -54,7 +54,7 @@ enum Which {
     From(String),
     Source(IpNet),
     Destination(IpNet),
-    /// It cannot be told before the packet is looked at further.
+    /// It is unknown before a further look at the packet.
     Some,
     All,
 }
@@ -98,7 +98,8 @@ impl Rule {
                 _ => {}
             }
         }
-        // A mark that packets get before the look-up comes from what makes them Linux's anyway.
+        // A mark that packets get before the look-up comes from a setting that sends them to Linux
+        // anyway.
         is_never |= mark & mask != 0;
         rule.which = match (device, from, to) {
             _ if flags & FIB_RULE_INVERT != 0 => Which::Some,

@@ -42,7 +42,7 @@ impl Settings {
             self.all.remove(&(*family, device));
             return;
         }
-        // A message has only what has changed.
+        // A message has only the changes.
         let setting = self.all.entry((*family, device)).or_default();
         for (kind, value) in attributes(message, 4) {
             let value = number(value, 0).unwrap_or(0);

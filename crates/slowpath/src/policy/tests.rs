@@ -1,4 +1,4 @@
-//! Policies as texts, from what is known of a namespace.
+//! Policies as texts, from the facts about a namespace.
 
 use super::*;
 

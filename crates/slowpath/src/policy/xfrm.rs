@@ -18,7 +18,7 @@ const GETPOLICY: u16 = 0x15;
 const GETDEFAULT: u16 = 0x28;
 /// Multicast groups: expired ones, policies.
 const GROUPS: u32 = 1 << (2 - 1) | 1 << (4 - 1);
-/// Bytes of what selects one policy.
+/// Bytes of the selector of one policy.
 const POLICY_ID_BYTES: usize = 64;
 /// Where a policy has its family and its direction.
 const FAMILY_AT: usize = 40;
@@ -35,7 +35,7 @@ pub(crate) struct Policies {
     pub(crate) v6: bool,
 }
 
-/// A socket that hears of policies.
+/// A socket that receives policies.
 pub(crate) fn subscribe(namespace: &Namespace) -> io::Result<OwnedFd> {
     super::subscribe(namespace, PROTOCOL, GROUPS)
 }
@@ -55,7 +55,7 @@ pub(crate) fn read(lists: &mut Netlink) -> io::Result<Policies> {
         found.v6 |= family != u16::from(INET);
     };
     lists.talk(&mut Request::new(GETPOLICY, DUMP, &[0; POLICY_ID_BYTES]), each)?;
-    // What becomes of packets that meet none; older kernels have no such message.
+    // The treatment of packets without a policy; older kernels have no such message.
     if let Ok(answer) = lists.ask(Request::new(GETDEFAULT, 0, &[0; 4]))
         && let Some([_, forward, out]) = answer.first_chunk::<3>()
         && (*forward == BLOCK || *out == BLOCK)

@@ -1,4 +1,4 @@
-//! What a fast path's table must be, worked out from what `ip` lists.
+//! The expected table of a fast path, computed from the lists of `ip`.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -35,7 +35,7 @@ pub(crate) fn table(
         _ => &["::/0", "::/128", "::ffff:0.0.0.0/96", "ff00::/8", "fe80::/10"],
     };
     for prefix in base {
-        // What has no route at all is an error.
+        // A packet without any route is an error.
         let output = interfaces.len() + if prefix.ends_with("/0") { 2 } else { 0 };
         table.entry((*prefix).to_owned()).or_insert(format!("- {output}"));
     }

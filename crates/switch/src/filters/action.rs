@@ -1,4 +1,4 @@
-//! What a rule does with a packet, in 8 bytes.
+//! A rule's action on a packet, in 8 bytes.
 
 use europa_pool::layout::RESULT_BYTES;
 
@@ -22,7 +22,7 @@ pub enum Verdict {
     Back,
 }
 
-/// What a rule does with a packet.
+/// A rule's action on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Action {
     /// Where it goes.
@@ -37,12 +37,12 @@ pub struct Action {
     pub mirror: u16,
 }
 
-/// What a rule does that was found by a key of the router's own, and what it answers.
+/// The action of a rule that was found by a router's own key, and its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// What it does.
+    /// Its action.
     pub action: Action,
-    /// What goes with the packet to where a router gets it next.
+    /// The data that goes with the packet to the next router.
     pub result: [u8; RESULT_BYTES],
 }
 
@@ -102,7 +102,7 @@ impl Action {
     }
 }
 
-/// What a table finds, as words.
+/// The result of a table, as words.
 pub(super) trait Outcome: Copy + PartialEq {
     /// How many.
     const WORDS: usize;

@@ -1,4 +1,4 @@
-//! Rules and actions on their way from the node: what it says, and how rules lie in the memory
+//! Rules and actions on their way from the node: its orders, and the layout of rules in the memory
 //! that it hands over. A hundred thousand rules as text would take longer to read than to add.
 
 use std::os::fd::AsFd;
@@ -13,7 +13,7 @@ use super::action::{Action, Outcome, Reply};
 /// Rules of each kind that there may be, of all slices together.
 pub const CAPACITY: u32 = 1 << 18;
 
-/// What the node says about rules, by a connection of its own. Each is answered by one
+/// The node's changes of rules, by a connection of its own. Each is answered by one
 /// [`FilterAnswer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilterOrder {
@@ -22,15 +22,15 @@ pub enum FilterOrder {
     Change {
         /// The slice's number.
         slice: u16,
-        /// What lies there.
+        /// The numbers of packed entries in the memory.
         counts: Counts,
     },
-    /// What a slice's rules are from now on; those that stay keep their counters. Descriptor:
-    /// as above; nothing is removed by number.
+    /// A slice's rules from now on; those that stay keep their counters. Descriptor: as above;
+    /// nothing is removed by number.
     Replace {
         /// The slice's number.
         slice: u16,
-        /// What lies there.
+        /// The numbers of packed entries in the memory.
         counts: Counts,
     },
     /// How often rules have counted. Descriptor: memory for three words a rule: its number,
@@ -43,7 +43,7 @@ pub enum FilterOrder {
     },
 }
 
-/// What becomes of it.
+/// Its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilterAnswer {
     /// It is done, and every packet from now on is treated so; or there are so many rules.
@@ -136,7 +136,7 @@ impl Batch {
         self.counts() == Counts::default()
     }
 
-    /// As it lies in memory.
+    /// As it is in memory.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.counts().bytes());
         bytes.extend(self.removed.iter().flat_map(|number| u64::from(*number).to_le_bytes()));

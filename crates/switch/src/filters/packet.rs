@@ -1,7 +1,7 @@
 //! The key of a packet, and marks on it, where it lies in its router's pool.
 //!
-//! The router may write there at any time. It can so have its own packets found by another of
-//! its slice's own rules, and nothing else: what protects others is checked on the copy.
+//! The router may write there at any time. It can so have its own packets match another of its
+//! slice's own rules, and nothing else: checks that protect others are on the copy.
 
 use std::mem::offset_of;
 
@@ -26,8 +26,7 @@ const ETHERNET: usize = 14;
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 
-/// The key of a frame of `length` bytes at `place`, all of which lies in `memory`; none if it is
-/// not IP, or cut short.
+/// The key of a frame of `length` bytes at `place` in `memory`; none if it is not IP, or cut short.
 #[inline]
 pub(super) fn key(
     memory: &Mapping,

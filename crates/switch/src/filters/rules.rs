@@ -31,7 +31,8 @@ impl Rules {
         }
     }
 
-    /// Does what nodes say, one after the other; ends when nobody can come any more.
+    /// Carries out the orders of nodes, one after the other; ends when no node can connect any
+    /// more.
     pub(super) fn serve(mut self, nodes: &Receiver<OwnedFd>) {
         // The worker has its core to itself, if there are others: the kernel takes those of all
         // that this process may use. Where it refuses, the thread stays where it is.
@@ -114,7 +115,7 @@ fn counted<T: Copy, const N: usize>(
     hits.filter(|(_, hits)| hits.packets > 0)
 }
 
-/// Removes those of these rules that there are, and adds others.
+/// Removes those of these rules that exist, and adds others.
 fn change<T: Outcome, const N: usize>(
     rules: &mut Writer<T, N>,
     slice: Slice,

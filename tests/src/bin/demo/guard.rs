@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 use crate::node::Node;
 use crate::report::say;
 
-/// What asks the demo to end.
+/// The signals that end the demo.
 const ENDINGS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
 /// Runs the demo that does `work` in a child, with these programs, and cleans up behind it.

@@ -22,7 +22,7 @@ pub(crate) struct Hosts {
     pub(crate) node: Namespace,
     pub(crate) red: Tenant,
     pub(crate) blue: Tenant,
-    /// Why the bridges do not keep the tenants' ARP apart; then neighbours are told.
+    /// Why the bridges do not keep the tenants' ARP apart; then neighbours are static.
     pub(crate) no_fence: Option<String>,
     /// Removes it all when dropped.
     _lab: Lab,
@@ -103,9 +103,9 @@ fn configure(host: &Namespace, side: &Side, tenant: u8) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where bridges cannot filter, a host hears the routers of both tenants and each router
-/// the hosts of both. So hosts are told where their router is, and red's hosts, whose
-/// router is told its neighbours as well, keep silent.
+/// Where bridges cannot filter, a host receives from the routers of both tenants and each router
+/// from the hosts of both. So hosts have a static entry for their router, and red's hosts, whose
+/// router has its neighbours as well, send no ARP.
 fn tell_neighbours(host: &Namespace, side: &Side, tenant: u8) -> Result<(), Error> {
     let mac = router_mac(tenant, side);
     host.neighbour(&format!("10.0.{}.1", side.number), &mac, "eth0")?;
@@ -119,7 +119,7 @@ fn tell_neighbours(host: &Namespace, side: &Side, tenant: u8) -> Result<(), Erro
     Ok(())
 }
 
-/// What went wrong, in few words.
+/// The error, in few words.
 fn reason(error: &Error) -> String {
     let text = error.to_string();
     let absent = europa_tests::missing(&["nft"]);

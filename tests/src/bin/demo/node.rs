@@ -1,4 +1,4 @@
-//! What is asked of `europa`.
+//! A request to `europa`.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ pub(crate) struct Node {
     instance: String,
 }
 
-/// What `europa stats` says about a router.
+/// The part of `europa stats` about a router.
 #[derive(Debug)]
 pub(crate) struct Router {
     pub(crate) pid: i32,
@@ -66,7 +66,7 @@ impl Node {
         run(&self.command(&["write", router, handler, value])).map(drop)
     }
 
-    /// What is known about a router that runs.
+    /// The facts about a running router.
     pub(crate) fn router(&self, name: &str) -> Result<Option<Router>, Error> {
         let stats = self.stats()?;
         let routers = stats["routers"].as_array().cloned().unwrap_or_default();

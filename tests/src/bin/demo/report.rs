@@ -1,11 +1,11 @@
-//! What is said on the way, and the closing table. Colour only on a terminal.
+//! The messages during the demo, and the closing table. Colour only on a terminal.
 
 use std::io::{IsTerminal, Write, stdout};
 use std::time::{Duration, Instant};
 
 use europa_tests::{Iperf, Ping, Received};
 
-/// What was measured of one tenant.
+/// The measurements of one tenant.
 #[derive(Debug)]
 pub(crate) struct Figures {
     pub(crate) ping: Ping,
@@ -14,7 +14,7 @@ pub(crate) struct Figures {
     pub(crate) stream: Received,
 }
 
-/// What came of editing a configuration while packets passed.
+/// The result of editing a configuration while packets passed.
 #[derive(Debug)]
 pub(crate) struct Edits {
     pub(crate) count: u32,
@@ -23,10 +23,10 @@ pub(crate) struct Edits {
     pub(crate) received: Received,
 }
 
-/// What a row of the table shows of a tenant.
+/// A tenant's values in a row of the table.
 type Cell = fn(&Figures) -> String;
 
-/// A line of text; nobody reading it is no failure.
+/// A line of text; a missing reader is no failure.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(stdout(), "{text}");
 }

@@ -26,7 +26,7 @@ const VICTIM: &str = "red/r1";
 
 /// Runs it, as the guard's child.
 pub(crate) fn run(instance: &str) -> Outcome<()> {
-    // Without a guard nobody would clean up; the next demo does it then.
+    // Without a guard this demo does not clean up; the next one does.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     // The guard has blocked them; what is started here shall not inherit that.
     SigSet::all().thread_unblock()?;
@@ -69,7 +69,7 @@ pub(crate) fn run(instance: &str) -> Outcome<()> {
     judge(&red, &blue)
 }
 
-/// What must hold for the demo to have shown something.
+/// The conditions for a successful demo.
 fn judge(red: &Figures, blue: &Figures) -> Outcome<()> {
     let wrong = |r: &Received| r.foreign + r.corrupted + r.duplicates;
     let all = [red, blue].map(|f| wrong(&f.stream) + wrong(&f.edits.received));
@@ -118,7 +118,7 @@ fn tcp(tenant: &Tenant) -> Outcome<Iperf> {
     Ok(tenant.a.iperf("10.0.2.2", TCP_SECONDS, &[])?)
 }
 
-/// Sends numbered packets through both routers while `work` is done: what came of them.
+/// Sends numbered packets through both routers during `work`; returns their results.
 fn under_load<T>(
     tenants: [&Tenant; 2],
     work: impl FnOnce() -> Outcome<T>,

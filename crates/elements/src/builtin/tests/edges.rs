@@ -1,4 +1,4 @@
-//! Where the built-in router meets what is rare: tags, subnets on one link, small pools.
+//! Rare cases of the built-in router: tags, subnets on one link, small pools.
 
 use super::*;
 
@@ -76,7 +76,7 @@ fn who_waits_for_nobody_leaves_room_for_others() {
     }
     let kept = SLOTS as usize - model.arena.free();
     assert_eq!(kept, SLOTS as usize / 8);
-    // Somebody who answers is found all the same.
+    // A neighbour that answers is still found.
     let frame = v4(HOST_A, [10, 1, 0, 77], 64, 9);
     assert_eq!(model.receive(0, &[frame]).len(), 1);
 }

@@ -50,8 +50,8 @@ impl Primitive {
         }
     }
 
-    /// A comparison of a number of `bits` bits, which lies `shift` bits above the word's end.
-    /// `Err` holds what is always so.
+    /// A comparison of a number of `bits` bits, which lies `shift` bits above the word's end. `Err`
+    /// holds a constant result.
     pub(super) fn compare(
         &self,
         what: &str,
@@ -93,7 +93,7 @@ impl Primitive {
         Ok(Ok((test, negated)))
     }
 
-    /// What it says in comparisons of bytes.
+    /// The field's name in comparisons of bytes.
     pub(super) fn expr(
         &self,
         kind: Kind,
@@ -134,7 +134,7 @@ impl Primitive {
                     Some(Mask::Ether(mask)) => mask,
                     Some(_) => return Err("'ether host': bad mask".to_owned()),
                 };
-                // The address lies in two words, of which one has two bytes of something else.
+                // The address lies in two words, and one of them has two other bytes.
                 let test = |first: usize| {
                     let words = |bytes: [u8; 6]| {
                         let wide = bytes.iter().fold(0u64, |all, byte| all << 8 | u64::from(*byte));

@@ -1,4 +1,4 @@
-//! What packets say about their flow, and what is written into them.
+//! The fields of packets that identify a flow, and those that are rewritten.
 
 use europa_engine::Packet;
 use europa_packet::checksum;
@@ -7,7 +7,7 @@ use super::Kind;
 use crate::fields::{be16, is_first, network_mut, set, set_address};
 use crate::rewriter::flows::FlowId;
 
-/// Bits of a flow's state: what has been seen.
+/// Bits of a flow's state: the packets seen so far.
 pub(super) const FORTH_DONE: u8 = 1;
 pub(super) const BACK_DONE: u8 = 2;
 pub(super) const FORTH_DATA: u8 = 4;
@@ -15,7 +15,7 @@ pub(super) const BACK_DATA: u8 = 8;
 /// In place of the first two, where nothing ends: packets seen, up to this many.
 pub(super) const STREAM: u8 = 3;
 
-/// What is known of a flow after one more packet.
+/// The state of a flow after one more packet.
 pub(super) fn seen(state: u8, kind: Kind, back: bool, header: &[u8], rest: &[u8]) -> u8 {
     let (done, data) = if back { (BACK_DONE, BACK_DATA) } else { (FORTH_DONE, FORTH_DATA) };
     if kind == Kind::Udp || header.get(9) != Some(&6) {

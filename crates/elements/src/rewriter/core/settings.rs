@@ -29,7 +29,7 @@ pub(super) struct Timeouts {
 }
 
 impl Timeouts {
-    /// What a rewriter of this kind begins with.
+    /// The initial settings of a rewriter of this kind.
     pub(super) fn of(kind: Kind) -> Timeouts {
         let long = if matches!(kind, Kind::TcpAndUdp | Kind::Tcp) { 24 * 3600 } else { 300 };
         Timeouts {

@@ -21,14 +21,14 @@ pub(super) struct OwnWrite {
     put: Vec<(u32, String)>,
     removed: Vec<u32>,
     changed: FilterChanged,
-    /// What takes them back: numbers to remove, rules to add.
+    /// The changes that take them back: numbers to remove, rules to add.
     back: (Vec<u32>, Vec<(u32, Rule)>),
 }
 
 /// Changes of the rules with numbers, as asked for.
 pub(crate) struct OwnChanges {
     pub(crate) slice: String,
-    /// Remove all that there are.
+    /// Remove all.
     pub(crate) replace: bool,
     pub(crate) removed: Vec<u32>,
     /// Rules, with numbers or to get one.
@@ -36,7 +36,7 @@ pub(crate) struct OwnChanges {
 }
 
 impl Node {
-    /// Makes and removes rules that have numbers; `reply` is told once that is written down.
+    /// Adds and removes rules with numbers; `reply` is called once they are written down.
     pub(crate) fn change_own_filters(
         &mut self,
         changes: OwnChanges,
@@ -44,7 +44,7 @@ impl Node {
     ) {
         let OwnWrite { slice, put, removed, changed, back } = match self.enforce_own(changes) {
             Ok(write) => write,
-            // Who asked may be gone.
+            // The caller may be gone.
             Err(problem) => return drop(reply.send(Err(problem))),
         };
         let write = {
@@ -60,7 +60,7 @@ impl Node {
         });
     }
 
-    /// What could not be written down is in force no longer.
+    /// A change that could not be written down is taken back.
     pub(super) fn take_own_back(
         &mut self,
         slice: &str,
@@ -82,7 +82,7 @@ impl Node {
         let documents = &self.documents;
         self.known_slice(&slice)?;
         let filters = &self.filtering.filters;
-        // A change costs what it changes, however many rules stand beside it.
+        // A change costs its own entries, for any number of other rules.
         let there = |number: u32| filters.own_rule(&slice, number);
         if replace {
             removed = filters.own(&slice).map(|(number, _)| number).collect();

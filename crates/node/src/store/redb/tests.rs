@@ -53,6 +53,29 @@ fn rules_are_found_again_by_slice() {
 }
 
 #[test]
+fn tokens_go_with_their_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("state.redb");
+    let mut store = RedbStore::open(&path).unwrap();
+    let token = |id: &str, user: &str| StoredToken {
+        info: europa_api::rest::TokenInfo {
+            id: id.into(),
+            user: user.into(),
+            ..Default::default()
+        },
+        hash: "00".into(),
+    };
+    let all = ["1", "2", "3"].map(|id| token(id, if id == "2" { "bob" } else { "alice" }));
+    store.change_tokens(&all, &[]).unwrap();
+    store.change_tokens(&[], &["3".to_owned()]).unwrap();
+    drop(store);
+    let mut store = RedbStore::open(&path).unwrap();
+    assert_eq!(store.tokens().unwrap(), all[..2]);
+    store.change(&commit(0, &[], &[Key::new("user", "alice")])).unwrap();
+    assert_eq!(store.tokens().unwrap(), all[1..2]);
+}
+
+#[test]
 fn a_damaged_file_is_named_and_one_whose_disk_failed_is_opened_again() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state.redb");
@@ -71,7 +94,7 @@ fn a_damaged_file_is_named_and_one_whose_disk_failed_is_opened_again() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x55;
         fs::write(&path, damaged).unwrap();
-        // What is not looked at may be anything.
+        // Bytes that are not read may be anything.
         let read = || RedbStore::open(&path).and_then(|store| store.load().map(drop));
         let read = careful(&path, read);
         if let Err(error) = read {

@@ -39,7 +39,7 @@ const SAMPLE: Duration = Duration::from_millis(200);
 /// Where the drawing goes.
 const DRAWING: &str = "target/demo-queues.svg";
 
-/// What was found at a time, in Mb/s and packets.
+/// The values at a time, in Mb/s and packets.
 pub(crate) struct Sample {
     pub(crate) seconds: f64,
     pub(crate) sent: Vec<f64>,
@@ -97,7 +97,7 @@ pub(crate) fn run(instance: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// What each sends, in Mb/s, and what that is to show.
+/// The rate of each sender, in Mb/s, and its purpose.
 fn scenes() -> Vec<(&'static str, [f64; SENDERS.len()])> {
     let mut scenes = Vec::new();
     for started in 1..=SENDERS.len() {

@@ -1,0 +1,150 @@
+//! C to an eBPF object, by a clang that is locked in.
+//!
+//! The source may come from any user. clang runs in a process of its own, `europa compiler`, that
+//! reads the system's headers, the headers of eBPF that are written for it, and the folders that
+//! the caller names; `#include "/etc/shadow"` and `.incbin` find nothing else. It writes to a pipe,
+//! reaches no network, and its time and memory are limited.
+//!
+//! | module  | what it does                                             |
+//! |---------|----------------------------------------------------------|
+//! | `role`  | the process that locks itself in and becomes clang       |
+//! | `run`   | starts that process and collects what it writes          |
+//!
+//! An object says nothing of temporary folders: the same source gives the same object.
+
+mod role;
+mod run;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+pub use role::become_compiler;
+
+use run::run;
+
+/// Settings that are passed on to clang.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    /// Macros to define, each `NAME` or `NAME=VALUE`.
+    pub define: Vec<String>,
+    /// Folders with headers, beside the source's own.
+    pub include: Vec<PathBuf>,
+}
+
+/// The results of clang for a source.
+#[derive(Debug)]
+pub struct Compiled {
+    /// The object.
+    pub object: Vec<u8>,
+    /// Warnings, as clang words them; mostly empty.
+    pub warnings: String,
+}
+
+/// Why there is no object.
+#[derive(Debug, thiserror::Error)]
+pub enum CompileError {
+    /// The source has mistakes: clang's messages.
+    #[error("{0}")]
+    Source(String),
+    /// clang could not work.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl From<io::Error> for CompileError {
+    fn from(error: io::Error) -> CompileError {
+        CompileError::Failed(error.to_string())
+    }
+}
+
+/// Compiles a file. Headers in its own folder are found. Messages name it by the path as given.
+///
+/// # Errors
+/// The source's mistakes, or why clang could not work.
+pub fn compile(source: &Path, flags: &Flags) -> Result<Compiled, CompileError> {
+    let place = |path: &Path| {
+        let failed = |error| CompileError::Failed(format!("{}: {error}", path.display()));
+        fs::canonicalize(path).map_err(failed)
+    };
+    let own = place(source)?;
+    let folder = own
+        .parent()
+        .ok_or_else(|| CompileError::Failed(format!("{} lies in no folder", source.display())))?;
+    let mut readable = vec![folder.to_owned()];
+    for folder in &flags.include {
+        readable.push(place(folder)?);
+    }
+    clang(source, None, &readable, flags)
+}
+
+/// Compiles a text that belongs to a file of this name. It finds the system's headers only.
+///
+/// # Errors
+/// The text's mistakes, or why clang could not work.
+pub fn compile_text(name: &Path, text: &str) -> Result<Compiled, CompileError> {
+    let folder = tempfile::tempdir()?;
+    let name = name.file_name().unwrap_or("program.c".as_ref());
+    fs::write(folder.path().join(name), text)?;
+    let place = folder.path();
+    clang(Path::new(name), Some(place), &[place.to_owned()], &Flags::default())
+}
+
+/// Has clang compile `source`, in the folder `within` if there is one. `readable` are the source's own
+/// folder and those with more headers.
+fn clang(
+    source: &Path,
+    within: Option<&Path>,
+    readable: &[PathBuf],
+    flags: &Flags,
+) -> Result<Compiled, CompileError> {
+    let headers = headers()?;
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("compiler");
+    for folder in readable.iter().map(PathBuf::as_path).chain([headers.path()]) {
+        command.arg("--read").arg(folder);
+    }
+    command.args(["--", "clang", "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall"]);
+    // Paths in messages are those that were typed.
+    command.args(["-fno-color-diagnostics", "-c", "-o", "-"]);
+    // Debugging information names files: without temporary folders it is the same each time.
+    for (folder, name) in
+        within.map(|folder| (folder, ".")).into_iter().chain([(headers.path(), "")])
+    {
+        command.arg(format!("-ffile-prefix-map={}={name}", folder.display()));
+    }
+    // Where Debian keeps headers of the machine's architecture, which clang does not search when
+    // it compiles for eBPF.
+    command.arg(format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH));
+    command.arg("-I").arg(headers.path());
+    let target = if cfg!(target_arch = "x86_64") { "x86" } else { "arm64" };
+    command.arg(format!("-D__TARGET_ARCH_{target}"));
+    for folder in readable.iter().skip(1) {
+        command.arg("-I").arg(folder);
+    }
+    command.args(flags.define.iter().map(|define| format!("-D{define}")));
+    command.arg(source);
+    if let Some(folder) = within {
+        command.current_dir(folder);
+    }
+    let output = run(command)?;
+    match output.ended_well {
+        true => Ok(Compiled { object: output.bytes, warnings: output.messages }),
+        false => Err(CompileError::Source(output.messages)),
+    }
+}
+
+/// The headers that programs include as `<bpf/...>`.
+fn headers() -> io::Result<tempfile::TempDir> {
+    let folder = tempfile::tempdir()?;
+    fs::create_dir(folder.path().join("bpf"))?;
+    for (name, text) in libbpf_sys::API_HEADERS {
+        fs::write(folder.path().join("bpf").join(name), text)?;
+    }
+    // The C library's headers ask for this one when the machine is not theirs; Debian has it only
+    // beside its libraries for 32 bits.
+    fs::create_dir(folder.path().join("gnu"))?;
+    fs::write(folder.path().join("gnu/stubs-32.h"), "")?;
+    Ok(folder)
+}

@@ -1,0 +1,29 @@
+//! The process that becomes clang.
+
+use std::io;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::Command;
+
+use europa_sandbox::{ToolLimits, lock_tool};
+
+/// Limits for clang, which takes less than a second for a header of the system.
+const LIMITS: ToolLimits = ToolLimits { cpu_seconds: 30, address_space_bytes: 4 << 30 };
+
+/// Locks this process in and has it execute clang: `command` is clang and its arguments, `readable` what
+/// it may read beside the system's folders. Returns only if that failed, with the reason.
+pub fn become_compiler(readable: &[PathBuf], command: &[String]) -> String {
+    let Some((program, arguments)) = command.split_first() else {
+        return "there is no command".into();
+    };
+    if let Err(error) = lock_tool(readable, &LIMITS) {
+        return error.to_string();
+    }
+    let error = Command::new(program).args(arguments).exec();
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!("{program} was not found; install clang (Debian: `apt install clang`)")
+        }
+        _ => format!("{program}: {error}"),
+    }
+}

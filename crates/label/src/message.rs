@@ -1,0 +1,137 @@
+//! Messages between a router's fast path and the signaller of its slice.
+//!
+//! Either side may be hostile: numbers are checked where they are used. Interfaces are counted among
+//! those of the router that signal, in the order of its document.
+
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+/// An LSP: session and sender (RFC 3209, section 4.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LspId {
+    /// The tunnel's end point.
+    pub destination: IpAddr,
+    /// The tunnel's number at its head.
+    pub tunnel: u16,
+    /// The extended tunnel id.
+    pub extended: IpAddr,
+    /// The head's address.
+    pub sender: IpAddr,
+    /// The LSP's number in the tunnel.
+    pub lsp: u16,
+}
+
+/// Where packets of an LSP go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hop {
+    /// The interface.
+    pub interface: u32,
+    /// The neighbour behind it.
+    pub via: IpAddr,
+    /// The label that they get; 3 takes the top label off.
+    pub label: u32,
+}
+
+/// A router's treatment of an LSP's packets.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// The label that they come with; none at the head.
+    pub incoming: Option<u32>,
+    /// Where they go; nowhere else at the tail.
+    pub outgoing: Option<Hop>,
+    /// r, b and p of the token bucket that is reserved: bytes a second, bytes, bytes a second (0: no
+    /// bound).
+    pub bucket: [f64; 3],
+    /// m and M of it, in bytes.
+    pub sizes: [u32; 2],
+}
+
+/// A datagram of IP protocol 46 to send.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Datagram {
+    /// The interface that it leaves by.
+    pub interface: u32,
+    /// The neighbour that it goes to.
+    pub via: IpAddr,
+    /// Source in the IP header.
+    pub source: IpAddr,
+    /// Destination in the IP header.
+    pub destination: IpAddr,
+    /// TTL in the IP header.
+    pub ttl: u8,
+    /// Whether the IP header carries the Router Alert option.
+    pub router_alert: bool,
+    /// The bytes after the IP header.
+    pub bytes: Vec<u8>,
+}
+
+/// The treatment of a flow's packets while it has no LSP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum WhileDown {
+    /// They are dropped and counted.
+    #[default]
+    Drop,
+    /// They go as the router's routes say.
+    Route,
+}
+
+/// A flow that begins at a router.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Head {
+    /// The flow's name.
+    pub name: String,
+    /// Destinations whose packets are the flow's.
+    pub prefixes: Vec<IpNet>,
+    /// The LSP that carries them, if one is up.
+    pub lsp: Option<LspId>,
+    /// Without LSP.
+    pub while_down: WhileDown,
+    /// The most that it may send: bytes a second (0: no bound), and bytes at once.
+    pub police: [f64; 2],
+}
+
+/// A message from a signaller to a router.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ToRouter {
+    /// Send this.
+    Send(Datagram),
+    /// Have this entry for an LSP, in the place of the one that it has; answered with
+    /// [`FromRouter::Programmed`] if it has a ticket.
+    Program {
+        /// Returned with the answer.
+        ticket: Option<u64>,
+        /// The LSP.
+        lsp: LspId,
+        /// Its entry; none takes it away.
+        entry: Option<Entry>,
+    },
+    /// Have these flows begin here, and no others.
+    Heads(Vec<Head>),
+}
+
+/// A message from a router to its signaller.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum FromRouter {
+    /// The first message on each connection: the entries that the router has.
+    Kept(Vec<(LspId, Entry)>),
+    /// A datagram of IP protocol 46 came.
+    Message {
+        /// The interface.
+        interface: u32,
+        /// Source in its IP header.
+        source: IpAddr,
+        /// TTL in its IP header.
+        ttl: u8,
+        /// The bytes after the IP header.
+        bytes: Vec<u8>,
+    },
+    /// An order was carried out, or refused.
+    Programmed {
+        /// Of the order.
+        ticket: u64,
+        /// Whether it is done.
+        is_done: bool,
+    },
+}

@@ -1,0 +1,15 @@
+//! Counts of the packets that an arena makes, copies and frees.
+
+/// Packets that an arena has made, copied and freed, and those that exist now. Packets that came
+/// from the other side, or went there, are counted by [`Endpoint`](crate::Endpoint).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// New packets.
+    pub made: u64,
+    /// Copies of packets.
+    pub copied: u64,
+    /// Packets that were dropped: their buffers are free again.
+    pub freed: u64,
+    /// Packets that exist now.
+    pub held: u64,
+}

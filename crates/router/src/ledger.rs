@@ -1,0 +1,54 @@
+//! Where the packets of a router are.
+
+use europa_engine::Devices;
+use serde::{Deserialize, Serialize};
+
+use crate::running::Running;
+
+/// Packets that came to a router, by origin and by end, and those that it has. At rest `received +
+/// made + copied = sent + to_linux + consumed + dropped + held`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ledger {
+    /// Taken from receive rings.
+    pub received: u64,
+    /// Made by its elements.
+    pub made: u64,
+    /// Copies that its elements made of others.
+    pub copied: u64,
+    /// Put into transmit rings of its interfaces.
+    pub sent: u64,
+    /// Put into those that lead to its own Linux.
+    pub to_linux: u64,
+    /// Ended by elements whose purpose that is, by element.
+    pub consumed: Vec<(String, u64)>,
+    /// Ended by others, by cause.
+    pub dropped: Vec<(String, u64)>,
+    /// Those that wait in elements.
+    pub held: u64,
+}
+
+impl Running {
+    /// The router's packets, since its pool was made.
+    pub(crate) fn ledger(&mut self) -> Ledger {
+        let ends = self.router.ends();
+        let tally = self.devices.endpoint.arena().tally();
+        let mut ledger = Ledger {
+            made: tally.made,
+            copied: tally.copied,
+            held: tally.held,
+            consumed: ends.consumed,
+            dropped: ends.dropped,
+            ..Ledger::default()
+        };
+        for index in 0.. {
+            let Some(interface) = self.devices.interface(index) else { break };
+            let (received, sent) = self.devices.endpoint.passed(index);
+            ledger.received += received;
+            match interface.name.contains('@') {
+                true => ledger.to_linux += sent,
+                false => ledger.sent += sent,
+            }
+        }
+        ledger
+    }
+}

@@ -1,0 +1,27 @@
+//! The process that signals a slice's label switched paths: one for all routers of a slice.
+//!
+//! It has no network of its own. Datagrams of IP protocol 46 come from a router's fast path by a
+//! socket that the node makes. Datagrams to send go back by it, with the entries of the router's
+//! label table. The state machine of each router is in `europa-signal`.
+//!
+//! | file      | concern                                                              |
+//! |-----------|----------------------------------------------------------------------|
+//! | `orders`  | messages from the node to it, and back                               |
+//! | `process` | the loop: orders, routers' sockets, timers                           |
+//! | `router`  | one router: its state machine, its label table                       |
+//! | `heads`   | flows that begin at a router: made before broken                     |
+//! | `world`   | a state machine's surroundings: routes, neighbours, admission        |
+//! | `convert` | values of one crate in the words of another                          |
+//! | `show`    | reports of flows and their paths                                     |
+//! | `cause`   | errors of the RFCs in words                                          |
+
+mod cause;
+mod convert;
+mod heads;
+pub mod orders;
+mod process;
+mod router;
+mod show;
+mod world;
+
+pub use process::{SignallerError, run};

@@ -1,0 +1,230 @@
+//! Orders from the node to a signaller, and messages from a signaller to the node.
+
+use std::net::IpAddr;
+
+use europa_label::WhileDown;
+use ipnet::IpNet;
+use serde::{Deserialize, Serialize};
+
+/// An order from the node. The signaller carries orders out in sequence, and answers only
+/// [`Order::Show`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// The first order. Descriptor: the socket to which the next node connects.
+    Start {
+        /// The slice.
+        slice: String,
+        /// From the system's randomness.
+        seed: u64,
+    },
+    /// Signal for these routers, and no others.
+    Routers(Vec<RouterPlan>),
+    /// Have these flows, and no others.
+    Flows(Vec<FlowPlan>),
+    /// Exchange messages with this router's fast path. Descriptor: the socket.
+    Attach(String),
+    /// Report the present state; answered with [`Said::Shown`].
+    Show,
+}
+
+/// The label that the last router of a path hands out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Egress {
+    /// None: the router before takes the label off.
+    #[default]
+    ImplicitNull,
+    /// 0 of IPv4, 2 of IPv6.
+    ExplicitNull,
+    /// One for each path.
+    Label,
+}
+
+/// A router that signals.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RouterPlan {
+    /// Its name within the slice.
+    pub name: String,
+    /// The address that identifies it.
+    pub address: IpAddr,
+    /// All its addresses.
+    pub addresses: Vec<IpAddr>,
+    /// Its interfaces that signal, in the order in which its fast path counts them.
+    pub interfaces: Vec<InterfacePlan>,
+    /// Its routes.
+    pub routes: Vec<RoutePlan>,
+    /// R of RFC 2205, in nanoseconds.
+    pub refresh_ns: u64,
+    /// Time between two Hellos, in nanoseconds; 0 for none.
+    pub hello_ns: u64,
+    /// The label that it hands out as the last router of a path.
+    pub egress: Egress,
+    /// Slots of its packet pool.
+    pub slots: u32,
+}
+
+/// An interface that signals.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InterfacePlan {
+    /// Its name.
+    pub name: String,
+    /// Its addresses with their subnets.
+    pub addresses: Vec<IpNet>,
+    /// Longest IP packet, in bytes.
+    pub mtu: u32,
+    /// The bandwidth that flows may reserve, in bytes a second.
+    pub reservable: f64,
+}
+
+/// A route of a router.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RoutePlan {
+    /// Destinations.
+    pub to: IpNet,
+    /// The next router; none for routes that lead to neighbours or nowhere.
+    pub via: Option<IpAddr>,
+}
+
+/// A flow that begins at a router of the slice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowPlan {
+    /// Its name.
+    pub name: String,
+    /// The router that it begins at.
+    pub router: String,
+    /// The address that it ends at.
+    pub destination: IpAddr,
+    /// Its tunnel's number.
+    pub tunnel: u16,
+    /// The reserved bandwidth, in bytes a second; 0 reserves nothing and bounds nothing.
+    pub rate: f64,
+    /// The bytes that it may send at once.
+    pub burst: f64,
+    /// Setup priority.
+    pub setup: u8,
+    /// Hold priority.
+    pub hold: u8,
+    /// Hops in order. The routes lead to a hop that is no neighbour. Empty: the path follows the
+    /// routes.
+    pub path: Vec<HopPlan>,
+    /// The treatment of its packets while it has no path.
+    pub while_down: WhileDown,
+    /// Destinations whose packets it carries.
+    pub prefixes: Vec<IpNet>,
+}
+
+/// A hop that a flow's path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HopPlan {
+    /// An address of the router.
+    pub address: IpAddr,
+    /// Whether other routers may be between it and the hop before.
+    pub is_loose: bool,
+}
+
+/// A message from a signaller to the node.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Said {
+    /// The answer to [`Order::Show`].
+    Shown(Box<Shown>),
+    /// A router's fast path has gone: the node must attach it again.
+    Detached(String),
+    /// Something happened.
+    Happened {
+        /// The flow.
+        flow: String,
+        /// Whether it is a warning.
+        is_warning: bool,
+        /// The reason, in one word.
+        reason: String,
+        /// The message for people.
+        message: String,
+    },
+}
+
+/// The complete state of a signaller.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Shown {
+    /// Flows that begin at routers of the slice.
+    pub flows: Vec<FlowState>,
+    /// LSPs of all routers of the slice.
+    pub lsps: Vec<LspState>,
+    /// Interfaces that signal.
+    pub interfaces: Vec<InterfaceState>,
+}
+
+/// The state of a flow.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowState {
+    /// Its name.
+    pub name: String,
+    /// Whether packets may enter it.
+    pub is_up: bool,
+    /// Number of the LSP that carries it.
+    pub lsp: Option<u16>,
+    /// Number of the LSP that will carry it.
+    pub next: Option<u16>,
+    /// The known routers on its path, if its LSP is up.
+    pub hops: Vec<HopState>,
+    /// The error for which it has no path, or not the desired one.
+    pub error: Option<ErrorState>,
+}
+
+/// A router on a path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HopState {
+    /// Its name within the slice, or an address.
+    pub router: String,
+    /// The label that packets come with; none at the head, and where none is left.
+    pub incoming: Option<u32>,
+    /// The interface that they leave by.
+    pub interface: Option<String>,
+    /// The neighbour that they go to.
+    pub via: Option<IpAddr>,
+    /// The label that they get; 3 takes it off.
+    pub outgoing: Option<u32>,
+}
+
+/// An error, as an RFC numbers it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ErrorState {
+    /// The router that found it: its name within the slice, or its address.
+    pub router: String,
+    /// The error code.
+    pub code: u8,
+    /// The error value.
+    pub value: u16,
+    /// In words.
+    pub message: String,
+}
+
+/// An LSP at one router.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LspState {
+    /// The router.
+    pub router: String,
+    /// The head.
+    pub from: IpAddr,
+    /// The tail.
+    pub to: IpAddr,
+    /// The tunnel's number at its head.
+    pub tunnel: u16,
+    /// The LSP's number in the tunnel.
+    pub lsp: u16,
+    /// Its hop at this router.
+    pub hop: HopState,
+    /// The reserved bandwidth, in bytes a second.
+    pub rate: f64,
+}
+
+/// The reservations on an interface.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct InterfaceState {
+    /// The router.
+    pub router: String,
+    /// The interface.
+    pub interface: String,
+    /// The bandwidth that flows may reserve, in bytes a second.
+    pub reservable: f64,
+    /// The bandwidth that is left, in bytes a second.
+    pub left: f64,
+}

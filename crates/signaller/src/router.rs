@@ -1,0 +1,378 @@
+//! One router: its state machine, its fast path, and the flows that begin there.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use europa_channel::Channel;
+use europa_label::{FromRouter, LspId, ToRouter};
+use europa_signal::{
+    Config, EgressLabel, Entry, Event, HelloSettings, Input, Interface, LspKey, Output, Program,
+    Restart, Signaller, Ticket, Time,
+};
+
+use crate::heads::{HeadFlow, Wish};
+use crate::orders::{Egress, FlowPlan, RouterPlan, Said};
+use crate::world::Surroundings;
+use crate::{cause, convert};
+
+/// Time that neighbours wait for a signaller that has ended, if it uses Hello.
+const RESTART: Duration = Duration::from_secs(30);
+/// Most messages of a fast path that are read at once.
+const MOST_MESSAGES: usize = 256;
+
+/// An LSP in the label table, and the ticket that waits for it.
+pub(crate) struct Installed {
+    pub(crate) entry: Entry,
+    ticket: Option<Ticket>,
+}
+
+/// The flow that an LSP is of, and the LSP's number.
+fn flow_of(flows: &BTreeMap<String, HeadFlow>, lsp: &LspKey) -> Option<(String, u16)> {
+    let mut all = flows.iter();
+    all.find_map(|(name, flow)| Some((name.clone(), flow.number_of(lsp)?)))
+}
+
+/// A router that signals.
+pub(crate) struct Router {
+    pub(crate) plan: RouterPlan,
+    pub(crate) world: Surroundings,
+    /// None before the label table reports its entries.
+    signaller: Option<Signaller>,
+    fast_path: Option<Channel<ToRouter, FromRouter>>,
+    seed: u64,
+    /// The label table has appeared since this was taken last.
+    pub(crate) is_new: bool,
+    pub(crate) entries: BTreeMap<LspKey, Installed>,
+    pub(crate) flows: BTreeMap<String, HeadFlow>,
+    /// Events for the node.
+    pub(crate) said: Vec<Said>,
+}
+
+impl Router {
+    pub(crate) fn new(plan: RouterPlan, seed: u64) -> Self {
+        Self {
+            world: Surroundings::new(plan.clone()),
+            plan,
+            signaller: None,
+            fast_path: None,
+            seed,
+            is_new: false,
+            entries: BTreeMap::new(),
+            flows: BTreeMap::new(),
+            said: Vec::new(),
+        }
+    }
+
+    /// Whether a router can become another without forgetting its neighbours.
+    pub(crate) fn is_same_but_for_routes(&self, plan: &RouterPlan) -> bool {
+        let routes = plan.routes.clone();
+        RouterPlan { routes, ..self.plan.clone() } == *plan
+    }
+
+    /// Takes other routes.
+    pub(crate) fn set_routes(&mut self, plan: RouterPlan, now: Time) {
+        if self.plan.routes == plan.routes {
+            return;
+        }
+        self.world.set_routes(&plan);
+        self.plan = plan;
+        self.hand(Input::RoutesChanged, now);
+    }
+
+    fn config(&self, kept: Vec<(LspKey, Entry)>) -> Config {
+        let plan = &self.plan;
+        let mut config = Config::new(plan.address, self.seed);
+        config.addresses.clone_from(&plan.addresses);
+        config.interfaces = (plan.interfaces.iter().zip(0..))
+            .map(|(interface, number)| Interface {
+                id: convert::interface(number),
+                addresses: interface.addresses.iter().map(|net| net.addr()).collect(),
+                mtu: interface.mtu,
+                colours: 0,
+                key: None,
+            })
+            .collect();
+        config.refresh = Duration::from_nanos(plan.refresh_ns);
+        let interval = Duration::from_nanos(plan.hello_ns);
+        config.hello = (!interval.is_zero()).then_some(HelloSettings { interval, by_node: false });
+        config.egress = match plan.egress {
+            Egress::ImplicitNull => EgressLabel::ImplicitNull,
+            Egress::ExplicitNull => EgressLabel::ExplicitNull,
+            Egress::Label => EgressLabel::Allocated,
+        };
+        if config.hello.is_some() {
+            let recovery = config.refresh.saturating_mul(2).max(RESTART);
+            let resumes = !kept.is_empty();
+            config.restart = Restart { restart: RESTART, recovery, resumes, kept };
+        }
+        config
+    }
+
+    /// Uses this socket to the fast path from now on.
+    pub(crate) fn attach(&mut self, socket: OwnedFd) {
+        self.fast_path = Some(Channel::new(socket));
+    }
+
+    pub(crate) fn is_attached(&self) -> bool {
+        self.fast_path.is_some()
+    }
+
+    pub(crate) fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.fast_path.as_ref().map(AsFd::as_fd)
+    }
+
+    /// The time of the next timer.
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        let machine = self.signaller.as_ref().and_then(Signaller::next_deadline);
+        machine.into_iter().chain(self.flows.values().filter_map(HeadFlow::next_deadline)).min()
+    }
+
+    /// Handles due timers.
+    pub(crate) fn tick(&mut self, now: Time) {
+        if self.next_deadline().is_some_and(|due| due <= now) {
+            self.hand(Input::Tick, now);
+        }
+        let wishes: Vec<Wish> = self.flows.values_mut().flat_map(|flow| flow.retire(now)).collect();
+        wishes.into_iter().for_each(|wish| self.wish(wish, now));
+    }
+
+    /// Reads the messages of the fast path.
+    pub(crate) fn hear(&mut self, now: Time) {
+        for _ in 0..MOST_MESSAGES {
+            let Some(fast_path) = &mut self.fast_path else { return };
+            match fast_path.try_receive() {
+                Ok(Some((message, _))) => self.heard(message, now),
+                Ok(None) => return,
+                Err(_) => return self.detach(),
+            }
+        }
+    }
+
+    fn detach(&mut self) {
+        if self.fast_path.take().is_some() {
+            self.said.push(Said::Detached(self.plan.name.clone()));
+        }
+    }
+
+    fn heard(&mut self, message: FromRouter, now: Time) {
+        match message {
+            FromRouter::Kept(kept) => self.compare(kept, now),
+            FromRouter::Message { interface, source, ttl, bytes } => {
+                let interface = convert::interface(interface);
+                self.hand(Input::Packet { interface, source, ttl, bytes: &bytes }, now);
+            }
+            FromRouter::Programmed { ticket, is_done } => {
+                let ticket = Ticket(ticket);
+                let waits = |installed: &&mut Installed| installed.ticket == Some(ticket);
+                if let Some(installed) = self.entries.values_mut().find(waits) {
+                    installed.ticket = None;
+                    self.hand(Input::Programmed { ticket, is_done }, now);
+                }
+            }
+        }
+    }
+
+    /// The label table is there, and has these entries.
+    fn compare(&mut self, kept: Vec<(LspId, europa_label::Entry)>, now: Time) {
+        if self.signaller.is_none() {
+            let known = kept
+                .iter()
+                .filter_map(|(id, entry)| Some((convert::lsp_key(id), convert::from_label(entry)?)))
+                .collect::<Vec<_>>();
+            for (lsp, entry) in &known {
+                self.entries.insert(*lsp, Installed { entry: entry.clone(), ticket: None });
+            }
+            self.signaller = Some(Signaller::new(self.config(known), now));
+            self.hand(Input::Tick, now);
+            let names: Vec<String> = self.flows.keys().cloned().collect();
+            names.iter().for_each(|name| self.begin(name, now));
+            self.is_new = true;
+        }
+        for (id, _) in &kept {
+            if !self.entries.contains_key(&convert::lsp_key(id)) {
+                self.tell(&ToRouter::Program { ticket: None, lsp: *id, entry: None });
+            }
+        }
+        let all: Vec<ToRouter> = self
+            .entries
+            .iter()
+            .map(|(lsp, installed)| ToRouter::Program {
+                ticket: installed.ticket.map(|ticket| ticket.0),
+                lsp: convert::lsp_id(lsp),
+                entry: Some(convert::to_label(&installed.entry)),
+            })
+            .collect();
+        all.iter().for_each(|order| self.tell(order));
+        self.tell_heads();
+    }
+
+    /// Sends a message to the fast path. One that takes nothing is detached, and attached again.
+    fn tell(&mut self, order: &ToRouter) {
+        let Some(fast_path) = &self.fast_path else { return };
+        if !matches!(fast_path.try_send(order), Ok(true)) {
+            self.detach();
+        }
+    }
+
+    fn tell_heads(&mut self) {
+        let heads = self.flows.values().map(HeadFlow::head).collect();
+        self.tell(&ToRouter::Heads(heads));
+    }
+
+    /// Gives the state machine an input, and carries out its outputs.
+    fn hand(&mut self, input: Input<'_>, now: Time) {
+        let Some(signaller) = &mut self.signaller else { return };
+        let outputs = signaller.handle(now, input, &mut self.world);
+        for output in outputs {
+            match output {
+                Output::Send(sent) => {
+                    // State is refreshed later, so a message that finds no room now is dropped.
+                    if let Some(fast_path) = &self.fast_path {
+                        let _ = fast_path.try_send(&ToRouter::Send(convert::datagram(sent)));
+                    }
+                }
+                Output::Program(program) => self.program(program),
+                Output::Event(event) => self.happened(event, now),
+                // Messages are not authenticated: no sequence number is used.
+                Output::Remember(_) => {}
+            }
+        }
+    }
+
+    fn program(&mut self, program: Program) {
+        let Program { ticket, lsp, entry } = program;
+        let told = entry.as_ref().map(convert::to_label);
+        match entry {
+            Some(entry) => {
+                self.entries.insert(lsp, Installed { entry, ticket: Some(ticket) });
+            }
+            None => {
+                self.entries.remove(&lsp);
+                // A kept entry that no flow has claimed ends without an event.
+                self.ended(&lsp);
+            }
+        }
+        let ticket = told.is_some().then_some(ticket.0);
+        self.tell(&ToRouter::Program { ticket, lsp: convert::lsp_id(&lsp), entry: told });
+    }
+
+    fn happened(&mut self, event: Event, now: Time) {
+        match event {
+            Event::Up { lsp, .. } => {
+                let Some((name, number)) = flow_of(&self.flows, &lsp) else { return };
+                let Some(flow) = self.flows.get_mut(&name) else { return };
+                let was_up = flow.is_up;
+                let before = flow.active;
+                if flow.up(number, now) {
+                    let moved = before.is_some_and(|before| before != number);
+                    if !was_up || moved {
+                        let reason = if was_up { "Rerouted" } else { "Up" };
+                        self.say(&name, false, reason, format!("path {number}"));
+                    }
+                    self.tell_heads();
+                }
+            }
+            Event::Down { lsp } => self.ended(&lsp),
+            Event::PathError { lsp, error } => {
+                let Some((name, number)) = flow_of(&self.flows, &lsp) else { return };
+                let Some(flow) = self.flows.get_mut(&name) else { return };
+                let is_new = flow.error.replace(error) != Some(error);
+                if is_new {
+                    let (code, value) = (error.cause.code, error.cause.value);
+                    let words = cause::words(error.cause);
+                    let message =
+                        format!("path {number}: {words} at {} (error {code}/{value})", error.node);
+                    self.say(&name, true, "Refused", message);
+                }
+            }
+            Event::ResvError { .. }
+            | Event::Confirmed { .. }
+            | Event::Preempted { .. }
+            | Event::NeighbourUp(_)
+            | Event::NeighbourDown(_) => {}
+        }
+    }
+
+    /// An LSP carries nothing any more: a flow may have none.
+    fn ended(&mut self, lsp: &LspKey) {
+        let Some((name, number)) = flow_of(&self.flows, lsp) else { return };
+        if self.flows.get_mut(&name).is_some_and(|flow| flow.down(number)) {
+            self.say(&name, true, "Down", format!("path {number} carries nothing"));
+            self.tell_heads();
+        }
+    }
+
+    fn say(&mut self, flow: &str, is_warning: bool, reason: &str, message: String) {
+        let (flow, reason) = (flow.to_owned(), reason.to_owned());
+        self.said.push(Said::Happened { flow, is_warning, reason, message });
+    }
+
+    fn wish(&mut self, wish: Wish, now: Time) {
+        let input = match wish {
+            Wish::Create(tunnel) => Input::Create(tunnel),
+            Wish::Change(lsp, tspec) => Input::Change { lsp, tspec },
+            Wish::Delete(lsp) => Input::Delete(lsp),
+        };
+        self.hand(input, now);
+    }
+
+    /// The MTU of flows' packets: what the longest interface takes with a label.
+    fn mtu(&self) -> u32 {
+        self.plan.interfaces.iter().map(|interface| interface.mtu).min().unwrap_or(1500)
+    }
+
+    /// Has a flow signalled, with the number of an LSP that the label table has kept, if one has.
+    fn begin(&mut self, name: &str, now: Time) {
+        if self.signaller.is_none() {
+            return;
+        }
+        let Some(flow) = self.flows.get_mut(name) else { return };
+        let kept = self.entries.iter().filter(|(_, one)| one.entry.incoming.is_none());
+        let again = kept.filter_map(|(lsp, _)| flow.number_of(lsp)).max();
+        let wish = flow.begin(again);
+        self.wish(wish, now);
+    }
+
+    /// Signals the paths again that were lost on the way to a router whose label table was missing.
+    pub(crate) fn again(&mut self, now: Time) {
+        let waiting = self.flows.values().flat_map(HeadFlow::again).collect::<Vec<_>>();
+        waiting.into_iter().for_each(|wish| self.wish(wish, now));
+    }
+
+    /// Has these flows begin here, and no others.
+    pub(crate) fn set_flows(&mut self, plans: &[FlowPlan], now: Time) {
+        let own: Vec<&FlowPlan> =
+            plans.iter().filter(|plan| plan.router == self.plan.name).collect();
+        let stays = |flow: &HeadFlow| {
+            own.iter().any(|plan| plan.name == flow.plan.name && flow.is_same_tunnel(plan))
+        };
+        let gone: Vec<String> = (self.flows.iter())
+            .filter(|(_, flow)| !stays(flow))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in gone {
+            let wishes = self.flows.remove(&name).map(|flow| flow.end()).unwrap_or_default();
+            wishes.into_iter().for_each(|wish| self.wish(wish, now));
+        }
+        for plan in own {
+            if let Some(flow) = self.flows.get_mut(&plan.name) {
+                let wishes = flow.change(plan.clone());
+                // Before the label table is known, there is nothing to be changed.
+                let wishes = if self.signaller.is_some() { wishes } else { Vec::new() };
+                wishes.into_iter().for_each(|wish| self.wish(wish, now));
+            } else {
+                let flow = HeadFlow::new(plan.clone(), self.plan.address, self.mtu(), 0);
+                self.flows.insert(plan.name.clone(), flow);
+                self.begin(&plan.name, now);
+            }
+        }
+        self.tell_heads();
+    }
+
+    /// Whether an address is the router's own.
+    pub(crate) fn has(&self, address: IpAddr) -> bool {
+        self.plan.address == address || self.plan.addresses.contains(&address)
+    }
+}

@@ -1,0 +1,163 @@
+//! Each example of the gallery does what its first lines say. A broken variant of it does not.
+//!
+//! The first lines of an example have commands (`# $ COMMAND`), texts that their output contains in
+//! this order (`# > TEXT`), and a change that breaks the example (`# Broken: OLD => NEW`).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use europa_tests::{Node, europa, missing, skipped};
+
+/// Longest time that protocols need before a command shows the expected text.
+const PATIENCE: Duration = Duration::from_secs(40);
+
+/// One test for each example.
+macro_rules! gallery {
+    ($($name:ident)*) => {
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+        $(
+            #[test]
+            fn $name() {
+                example_works(stringify!($name));
+            }
+        )*
+    };
+}
+
+gallery! {
+    dhcp firewall gre ipv6_only load_balancer mpls multicast nat_gateway ospf_triangle
+    python_data_plane qinq shaping two_tenants vlan_trunk vxlan
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// A command of an example, and the texts of its output.
+struct Step<'a> {
+    command: &'a str,
+    wanted: Vec<&'a str>,
+}
+
+/// The instructions in the first lines of an example.
+struct Head<'a> {
+    needs: Vec<&'a str>,
+    steps: Vec<Step<'a>>,
+    broken: (&'a str, &'a str),
+}
+
+impl<'a> Head<'a> {
+    fn of(text: &'a str) -> Self {
+        let lines = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
+        let (mut needs, mut steps, mut broken) = (Vec::new(), Vec::<Step<'a>>::new(), None);
+        for line in lines {
+            if let Some(list) = line.strip_prefix("Needs: ") {
+                needs = list.trim_end_matches('.').split(", ").collect();
+            } else if let Some(command) = line.strip_prefix("$ ") {
+                steps.push(Step { command, wanted: Vec::new() });
+            } else if let Some(text) = line.strip_prefix("> ") {
+                steps.last_mut().expect("a command stands before its output").wanted.push(text);
+            } else if let Some(change) = line.strip_prefix("Broken: ") {
+                broken = change.split_once(" => ");
+            }
+        }
+        assert!(steps.iter().any(|step| !step.wanted.is_empty()), "no output is expected");
+        Self { needs, steps, broken: broken.expect("a variant that is broken") }
+    }
+}
+
+/// Runs a command as a user types it, with `europa` for this node.
+fn output(node: &Node, commands: &Path, command: &str) -> String {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let output = Command::new("timeout")
+        .args(["60", "sh", "-c", command])
+        .env("PATH", format!("{}:{path}", commands.display()))
+        .env("EUROPA_INSTANCE", node.instance())
+        .output()
+        .expect("a shell");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// True if lines of `output` contain the wanted texts in this order, whatever the number of blanks.
+fn contains(output: &str, wanted: &[&str]) -> bool {
+    let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut lines = output.lines().map(plain);
+    wanted.iter().all(|text| lines.any(|line| line.contains(&plain(text))))
+}
+
+/// The first command whose output is not as it should be for `patience`.
+fn attempt(text: &str, steps: &[Step<'_>], patience: Duration) -> Result<(), String> {
+    let node = Node::new(None);
+    let commands = tempfile::tempdir().expect("a folder");
+    std::os::unix::fs::symlink(europa(), commands.path().join("europa")).expect("a link");
+    let up = node.attempt(&["up", &node.file("example.yaml", text)]);
+    if !up.status.success() {
+        return Err(up.stderr);
+    }
+    let begun = Instant::now();
+    let result = steps.iter().try_for_each(|step| {
+        loop {
+            let told = output(&node, commands.path(), step.command);
+            if contains(&told, &step.wanted) {
+                return Ok(());
+            }
+            if begun.elapsed() > patience {
+                return Err(format!("{}: wanted {:?}, got {told}", step.command, step.wanted));
+            }
+            sleep(Duration::from_millis(200));
+        }
+    });
+    node.run(&["down"]);
+    result
+}
+
+fn example_works(name: &str) {
+    let path = root().join("examples/gallery").join(name.replace('_', "-") + ".yaml");
+    let text = fs::read_to_string(&path).expect("an example");
+    let head = Head::of(&text);
+    if let Some(why) = missing(&head.needs) {
+        skipped(&why);
+        return;
+    }
+    // Where `make install` has not been run.
+    let sdk = root().join("sdk").canonicalize().expect("the SDK");
+    let text = text.replace("/usr/share/europa/sdk", &sdk.display().to_string());
+    let begun = Instant::now();
+    attempt(&text, &head.steps, PATIENCE).unwrap_or_else(|why| panic!("{why}"));
+    let took = begun.elapsed();
+
+    let (comment, rest) = text.split_once("\n\n").expect("a blank line behind the first lines");
+    let (old, new) = head.broken;
+    assert!(comment.starts_with('#') && rest.contains(old), "'{old}' is not in the example");
+    let broken = attempt(&rest.replace(old, new), &head.steps, took + Duration::from_secs(1));
+    assert!(broken.is_err(), "no command notices that {old} is {new}");
+}
+
+/// The page of the gallery, this file and the folder name the same examples.
+#[test]
+fn every_example_of_the_gallery_is_tried_and_listed() {
+    let folder = fs::read_dir(root().join("examples/gallery")).expect("the gallery").flatten();
+    let file =
+        |entry: fs::DirEntry| Some(entry.file_name().to_str()?.strip_suffix(".yaml")?.to_owned());
+    let there: BTreeSet<String> = folder.filter_map(file).collect();
+    let tried = NAMES.iter().map(|name| name.replace('_', "-")).collect();
+    assert_eq!(there, tried);
+    let page = fs::read_to_string(root().join("docs/gallery.md")).expect("the page");
+    for name in &there {
+        let link = format!("(../examples/gallery/{name}.yaml)");
+        assert!(page.contains(&link), "{name} is not on the page");
+        // The first line says what the example is.
+        let text = fs::read_to_string(root().join("examples/gallery").join(format!("{name}.yaml")));
+        let text = text.expect("an example");
+        let what = text.lines().map(|line| line.trim_start_matches('#').trim());
+        let title = what
+            .clone()
+            .find_map(|line| line.split_once(": ").filter(|(word, _)| *word != "Needs"));
+        let (title, _) = title.expect("a title");
+        assert!(page.contains(title), "the page does not say '{title}'");
+    }
+}
