@@ -94,7 +94,7 @@ fn owners_say_what_is_their_own() {
         (router("interfaces: {a: {link: own}}"), ""),
         (router("interfaces: {a: {link: own}, b: {link: new}}"), ""),
         (router("interfaces: {a: {port: left}, b: {link: own}}"), ""),
-        (router("interfaces: {a: {port: left, match: {all: true}}, b: {link: own}}"), "refused: `match`"),
+        (router("interfaces: {a: {port: left, match: {udp: [53]}}, b: {link: own}}"), "refused: `match`"),
         (router("interfaces: {a: {port: left, mac: \"02:00:00:00:00:01\"}, b: {link: own}}"), "refused: `mac`"),
         (with("fast_path: {click: Idle}\ngrants: [{read: /etc/shadow}]"), "refused: `grants`"),
         (router("interfaces: {a: {link: own}}\ncpu: [0]"), "refused: `cpu`"),

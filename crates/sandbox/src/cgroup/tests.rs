@@ -59,9 +59,10 @@ fn version_1() {
     assert_eq!(cgroups.missing(), [Controller::Pids]);
     let group = cgroups.group("i", "r").expect("made");
     group.set(&limits()).expect("set");
+    let shares = (weight() * 1024 / 100).to_string();
     for (path, wanted) in [
-        ("cpu,cpuacct/europa/cpu.shares", "10240"),
-        ("cpu,cpuacct/europa/i/cpu.shares", "10240"),
+        ("cpu,cpuacct/europa/cpu.shares", &*shares),
+        ("cpu,cpuacct/europa/i/cpu.shares", &*shares),
         ("cpu,cpuacct/europa/i/r/cpu.shares", "2048"),
         ("cpu,cpuacct/europa/i/r/cpu.cfs_period_us", "20000"),
         ("cpu,cpuacct/europa/i/r/cpu.cfs_quota_us", "5000"),
@@ -112,11 +113,12 @@ fn version_2() {
     assert_eq!(cgroups.missing(), []);
     let group = cgroups.group("i", "r").expect("made");
     group.set(&limits()).expect("set");
+    let weight = weight().to_string();
     for (path, wanted) in [
         ("cgroup.subtree_control", "+cpuset +cpu +memory +pids"),
         ("europa/i/cgroup.subtree_control", "+cpuset +cpu +memory +pids"),
-        ("europa/cpu.weight", "1000"),
-        ("europa/i/cpu.weight", "1000"),
+        ("europa/cpu.weight", &*weight),
+        ("europa/i/cpu.weight", &*weight),
         ("europa/i/r/cpu.weight", "200"),
         ("europa/i/r/cpu.max", "5000 20000"),
         ("europa/i/r/memory.max", "1048576"),
@@ -201,4 +203,21 @@ fn born_inside() {
 #[ignore = "is what born_inside starts"]
 fn say_group() {
     println!("{}", fs::read_to_string("/proc/self/cgroup").expect("readable"));
+}
+
+#[test]
+fn kernels_that_forget_are_known_by_their_release() {
+    for (release, forgets) in [
+        ("6.1.0-39-amd64", false),
+        ("6.11.9", false),
+        ("6.12.43+deb13-amd64", true),
+        ("6.18.44", true),
+        ("6.20-rc1", true),
+        ("7.0.1", false),
+        ("10.2.0", false),
+        ("unknown", false),
+        ("", false),
+    ] {
+        assert_eq!(is_forgetful(release), forgets, "{release}");
+    }
 }
