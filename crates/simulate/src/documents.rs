@@ -23,11 +23,18 @@ const LINK: u8 = 2;
 const HOST: u8 = 3;
 const ROUTER: u8 = 4;
 const FILTERS: u8 = 5;
+const USER: u8 = 6;
 
-/// Kinds, with how many objects of each there may be and how many variants each has. Users have no
-/// effects, and flows follow the routers without steps of their own: there are none here.
-const KINDS: [(u8, u8, u8); 6] =
-    [(PORT, 4, 3), (SLICE, 3, 3), (LINK, 3, 3), (HOST, 4, 6), (ROUTER, 6, 16), (FILTERS, 2, 2)];
+/// Kinds, with how many objects of each there may be and how many variants each has.
+const KINDS: [(u8, u8, u8); 7] = [
+    (PORT, 4, 3),
+    (SLICE, 3, 3),
+    (LINK, 3, 3),
+    (HOST, 4, 6),
+    (ROUTER, 6, 16),
+    (FILTERS, 2, 2),
+    (USER, 2, 3),
+];
 
 thread_local! {
     /// Each text is read once.
@@ -58,9 +65,9 @@ pub(crate) fn next(choice: &Choice, rng: &mut Rng) -> Choice {
 }
 
 /// Kinds by how often they are changed.
-const OFTEN: [u8; 16] = [
+const OFTEN: [u8; 17] = [
     PORT, SLICE, LINK, LINK, LINK, HOST, HOST, HOST, ROUTER, ROUTER, ROUTER, ROUTER, ROUTER,
-    ROUTER, ROUTER, FILTERS,
+    ROUTER, ROUTER, FILTERS, USER,
 ];
 
 fn change_one(choice: &mut Choice, rng: &mut Rng) {
@@ -87,7 +94,7 @@ pub(crate) fn documents(choice: &Choice, before: &[Kept]) -> (Documents, Vec<Kep
     let mut ends: HashMap<String, (u8, u8)> = HashMap::new();
     let mut routers = Vec::new();
     // Routers first and links last, as links depend on the objects at their ends.
-    let order = |kind: u8| [0, 1, 4, 3, 2, 5][usize::from(kind)];
+    let order = |kind: u8| [0, 1, 4, 3, 2, 5, 6][usize::from(kind)];
     let mut choice: Vec<_> =
         choice.iter().map(|((kind, number), v)| (*kind, *number, *v)).collect();
     choice.sort_by_key(|(kind, number, _)| (order(*kind), *number));
@@ -101,6 +108,7 @@ pub(crate) fn documents(choice: &Choice, before: &[Kept]) -> (Documents, Vec<Kep
             // No line between two hosts has a link's effects.
             LINK => ends.get(&format!("l{number}")).is_some_and(|ends| ends.1 > 0),
             PORT | SLICE => true,
+            USER => variant == 0 || has(SLICE, number % 3),
             ROUTER => {
                 room && has(SLICE, number % 3) && (uses_no_port(variant) || has(PORT, number % 4))
             }
@@ -165,7 +173,7 @@ fn ready(kind: u8, number: u8, variant: u8) -> Rc<Ready> {
 /// Reads a document among others that it may name.
 fn read(kind: u8, number: u8, text: &str) -> Ready {
     let mut all = vec![text.to_owned()];
-    if kind == ROUTER || kind == FILTERS {
+    if kind == ROUTER || kind == FILTERS || kind == USER {
         all.push(format!("kind: slice\nname: s{}\n", number % 3));
         all.push(format!("kind: port\nname: p{}\ndevice: d\n", number % 4));
     }
@@ -296,12 +304,17 @@ fn text(kind: u8, number: u8, variant: u8) -> String {
             };
             format!("kind: router\nname: r{number}\nslice: s{slice}\n{more}")
         }
-        _ => {
+        FILTERS => {
             let action = ["drop", "count"][usize::from(variant)];
             format!(
                 "kind: filters\nname: f{number}\nslice: s{}\nrules:\n  - {{priority: 1, action: {action}}}\n",
                 number % 3
             )
+        }
+        _ => {
+            let role = |role: &str| format!("roles: {{s{}: {role}}}\n", number % 3);
+            let more = [String::new(), role("viewer"), role("owner")][usize::from(variant)].clone();
+            format!("kind: user\nname: u{number}\n{more}")
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Processes of routers and programs of slow paths: begun, ended, heard of.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use europa_api::Router;
@@ -105,6 +106,12 @@ impl SimMachine {
             Some(Fault::RefusedLater) => (self.soon(20), Err("it refuses".into())),
             _ => (self.soon(20), Ok(())),
         };
+        // A router answers in order, also after an order that it has not answered in time.
+        let former = self.timers.iter().filter_map(|Reverse((at, _, event))| match event {
+            Event::Updated(of, its_run, ..) if (of, *its_run) == (&name, run) => Some(*at),
+            _ => None,
+        });
+        let wait = former.max().map_or(wait, |at| wait.max(at.saturating_sub(self.now)));
         self.later(wait, Event::Updated(name, run, ticket.0, outcome));
         Taken::Told { updates: 1, begins }
     }
