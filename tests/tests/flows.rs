@@ -210,7 +210,14 @@ fn what_does_not_fit_is_refused_with_the_rfcs_error() {
 fn a_better_priority_preempts() {
     skip_without!("ping");
     let net = Net::new(&example());
-    net.apply(&flow("urgent", "bandwidth: 40Mb/s\nsetup: 1"));
+    let ends = ["--slice", "lab", "--from", "head", "--to", "tail"];
+    let create = [&["lsp", "create", "urgent", "--bandwidth", "40Mb/s"], &ends[..]].concat();
+    net.node.run(&create);
+    net.wait("an error", || net.show("urgent")["error"]["code"] == 1);
+    let again = net.node.attempt(&create);
+    assert!(again.stderr.contains("`europa lsp change urgent`"), "{}", again.stderr);
+    let told = net.node.run(&["lsp", "change", "urgent", "--path", "north,south", "--setup", "1"]);
+    assert!(told.contains("setup") && !told.contains("bandwidth"), "{told}");
     net.wait("the better one is up", || net.is_up("urgent"));
     net.wait("the other one is down", || !net.is_up("voice"));
     let said = net.events("voice");
@@ -222,7 +229,7 @@ fn a_better_priority_preempts() {
     let dropped = drops.lines().find(|line| line.ends_with("flow is down"));
     let dropped: Option<u64> = dropped.and_then(|line| line.split(' ').next()?.parse().ok());
     assert!(dropped >= Some(5), "{drops}");
-    net.node.run(&["delete", "flow", "urgent"]);
+    net.node.run(&["lsp", "delete", "urgent"]);
     net.wait("it comes back", || net.is_up("voice"));
     assert!(net.ann.ping("10.9.2.2", 20, &[]).expect("a ping").is_perfect());
 }

@@ -78,7 +78,12 @@ const EXAMPLES: [(&str, &str); 34] = [
          europa filter add red 'protocol: tcp, destination_port: 23, action: drop'\n  \
          europa filter list red\n  europa filter del red 7",
     ),
-    ("lsp", "europa lsp list\n  europa lsp show voice\n  europa lsp show voice --json"),
+    (
+        "lsp",
+        "europa lsp list\n  europa lsp show voice --json\n  \
+         europa lsp create video --slice lab --from head --to tail --bandwidth 5Mb/s\n  \
+         europa lsp change video --path north,south\n  europa lsp delete video",
+    ),
     ("token", "europa token create alice --expires 30d > alice.token\n  europa token list alice"),
     (
         "login",

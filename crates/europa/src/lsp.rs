@@ -1,5 +1,7 @@
 //! `lsp`: flows and their label switched paths.
 
+mod write;
+
 use std::process::ExitCode;
 
 use clap::Subcommand;
@@ -35,12 +37,22 @@ pub(crate) enum LspCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Create a flow: its path is signalled at once.
+    Create(write::CreateArgs),
+    /// Change a flow: fields that are not named stay as they are.
+    Change(write::ChangeArgs),
+    /// Remove flows and their paths.
+    #[command(visible_alias = "rm")]
+    Delete(write::DeleteArgs),
 }
 
 pub(crate) fn lsp(instance: &Instance, command: LspCommand) -> Result<ExitCode, Failure> {
     match command {
         LspCommand::List { all, json } => list(instance, all, json),
         LspCommand::Show { flow, json } => show(instance, &flow, json),
+        LspCommand::Create(args) => write::create(instance, &args),
+        LspCommand::Change(args) => write::change(instance, &args),
+        LspCommand::Delete(args) => write::delete(instance, &args),
     }
 }
 
