@@ -24,7 +24,8 @@ pub struct Flow {
     /// Where it ends: a router of the slice by name, or an address of any router.
     pub to: At<String>,
     /// Routers that it passes, in order: names within the slice, or addresses. Two that follow each
-    /// other need not be neighbours: the routes lead from one to the other. Default: as the routes lead.
+    /// other need not be neighbours: the routes lead from one to the other. Default: as the routes lead;
+    /// if that path has no room, the shortest path over routers of the slice that has.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub path: Vec<At<String>>,

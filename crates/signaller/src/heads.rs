@@ -12,7 +12,7 @@ use europa_signal::wire::{
 use europa_signal::{LspKey, Time, Tunnel};
 
 use crate::convert;
-use crate::orders::FlowPlan;
+use crate::orders::{FlowPlan, HopPlan};
 
 /// Time that an LSP stays after another one carries its flow: packets are under way in it.
 const LINGERS: Duration = Duration::from_secs(1);
@@ -39,13 +39,28 @@ pub(crate) struct HeadFlow {
     number: u16,
     retired: Vec<(u16, Time)>,
     pub(crate) error: Option<ErrorSpec>,
+    /// The path that it takes if it names none and the routes' path has no room.
+    found: Vec<HopPlan>,
+    /// It has no path, and names none: one is looked for.
+    pub(crate) searches: bool,
 }
 
 impl HeadFlow {
     /// A flow that begins at a router of this address; LSPs up to `used` are known to others.
     pub(crate) fn new(plan: FlowPlan, own: IpAddr, mtu: u32, used: u16) -> Self {
-        let (active, is_up, next, retired) = (None, false, None, Vec::new());
-        Self { plan, own, mtu, active, is_up, next, number: used, retired, error: None }
+        Self {
+            plan,
+            own,
+            mtu,
+            active: None,
+            is_up: false,
+            next: None,
+            number: used,
+            retired: Vec::new(),
+            error: None,
+            found: Vec::new(),
+            searches: false,
+        }
     }
 
     /// Begins to signal; `again` is the number of an LSP that the data plane has kept.
@@ -82,7 +97,8 @@ impl HeadFlow {
     }
 
     fn tunnel(&self, lsp: u16) -> Tunnel {
-        let hops = self.plan.path.iter().map(|hop| match hop.is_loose {
+        let path = if self.plan.path.is_empty() { &self.found } else { &self.plan.path };
+        let hops = path.iter().map(|hop| match hop.is_loose {
             true => ExplicitHop::loose(hop.address),
             false => ExplicitHop::strict(hop.address),
         });
@@ -122,6 +138,7 @@ impl HeadFlow {
                 wishes.push(Wish::Delete(self.key(next)));
             }
             self.error = None;
+            self.found.clear();
             wishes.push(self.begin(None));
         }
         if is_changed {
@@ -130,6 +147,23 @@ impl HeadFlow {
             let tspec = self.tspec();
             wishes.extend(all.into_iter().map(|lsp| Wish::Change(self.key(lsp), tspec)));
         }
+        wishes
+    }
+
+    /// An LSP was refused.
+    pub(crate) fn refused(&mut self) {
+        self.searches = self.plan.path.is_empty() && !self.is_up;
+    }
+
+    /// A path with room was found: it is signalled, unless that has been tried.
+    pub(crate) fn take_path(&mut self, path: Vec<HopPlan>) -> Vec<Wish> {
+        if path == self.found || self.is_up {
+            return Vec::new();
+        }
+        self.found = path;
+        let mut wishes = Vec::new();
+        wishes.extend(self.next.map(|next| Wish::Delete(self.key(next))));
+        wishes.push(self.begin(None));
         wishes
     }
 
@@ -260,6 +294,28 @@ mod tests {
         assert!(flow.up(9, Time::default()) && flow.retire(Time::after(LINGERS * 9)).is_empty());
         let moved = FlowPlan { setup: 3, hold: 3, ..flow.plan.clone() };
         assert_eq!(told(&flow.change(moved)), [("create", 10)]);
+    }
+
+    #[test]
+    fn a_flow_without_a_path_takes_one_that_was_found() {
+        let hop = HopPlan { address: "10.0.2.2".parse().unwrap(), is_loose: false };
+        let mut flow = flow();
+        flow.begin(None);
+        assert!(!flow.searches);
+        flow.refused();
+        assert!(flow.searches);
+        assert_eq!(told(&flow.take_path(vec![hop])), [("delete", 1), ("create", 2)]);
+        assert_eq!(flow.tunnel(2).route.0.len(), 1);
+        assert!(flow.take_path(vec![hop]).is_empty(), "it is being tried");
+        flow.up(2, Time::default());
+        flow.refused();
+        assert!(!flow.searches && flow.take_path(Vec::new()).is_empty(), "it is up");
+        // One that names a path waits for room on that.
+        let named = FlowPlan { path: vec![hop], ..flow.plan.clone() };
+        flow.change(named);
+        flow.down(2);
+        flow.refused();
+        assert!(!flow.searches);
     }
 
     #[test]

@@ -10,6 +10,7 @@
 //! | `process` | the loop: orders, routers' sockets, timers                           |
 //! | `router`  | one router: its state machine, its label table                       |
 //! | `heads`   | flows that begin at a router: made before broken                     |
+//! | `search`  | paths with room for flows that name none                             |
 //! | `world`   | a state machine's surroundings: routes, neighbours, admission        |
 //! | `convert` | values of one crate in the words of another                          |
 //! | `show`    | reports of flows and their paths                                     |
@@ -21,6 +22,7 @@ mod heads;
 pub mod orders;
 mod process;
 mod router;
+mod search;
 mod show;
 mod world;
 

@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::orders::{FlowPlan, Order, RouterPlan, Said};
 use crate::router::Router;
-use crate::show;
+use crate::{search, show};
 
 /// Orders that are carried out at once.
 const MOST_ORDERS: usize = 64;
@@ -89,10 +89,24 @@ impl Process {
         if self.routers.values_mut().fold(false, take) {
             self.routers.values_mut().for_each(|router| router.again(now));
         }
+        self.search(now);
         for said in said {
             self.orders.send(&said, &[])?;
         }
         Ok(())
+    }
+
+    /// Looks for paths for the flows that have none.
+    fn search(&mut self, now: Time) {
+        let searching = self.routers.values_mut().flat_map(Router::searching);
+        let searching: Vec<FlowPlan> = searching.collect();
+        for flow in searching {
+            let nodes: Vec<_> = self.routers.values().map(Router::node).collect();
+            let path = search::path(&nodes, &flow.router, flow.destination, flow.rate);
+            if let (Some(path), Some(router)) = (path, self.routers.get_mut(&flow.router)) {
+                router.take_path(&flow.name, path, now);
+            }
+        }
     }
 
     /// Sleeps until there is an order or a message, or something is due.

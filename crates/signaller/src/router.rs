@@ -13,7 +13,8 @@ use europa_signal::{
 };
 
 use crate::heads::{HeadFlow, Wish};
-use crate::orders::{Egress, FlowPlan, RouterPlan, Said};
+use crate::orders::{Egress, FlowPlan, HopPlan, RouterPlan, Said};
+use crate::search::{Edge, Node};
 use crate::world::Surroundings;
 use crate::{cause, convert};
 
@@ -279,6 +280,7 @@ impl Router {
                 let Some((name, number)) = flow_of(&self.flows, &lsp) else { return };
                 let Some(flow) = self.flows.get_mut(&name) else { return };
                 let is_new = flow.error.replace(error) != Some(error);
+                flow.refused();
                 if is_new {
                     let (code, value) = (error.cause.code, error.cause.value);
                     let words = cause::words(error.cause);
@@ -333,6 +335,31 @@ impl Router {
         let again = kept.filter_map(|(lsp, _)| flow.number_of(lsp)).max();
         let wish = flow.begin(again);
         self.wish(wish, now);
+    }
+
+    /// Flows that look for a path, once each.
+    pub(crate) fn searching(&mut self) -> Vec<FlowPlan> {
+        let all = self
+            .flows
+            .values_mut()
+            .filter_map(|flow| std::mem::take(&mut flow.searches).then(|| flow.plan.clone()));
+        all.collect()
+    }
+
+    /// A path with room was found for a flow.
+    pub(crate) fn take_path(&mut self, flow: &str, path: Vec<HopPlan>, now: Time) {
+        let wishes = self.flows.get_mut(flow).map(|flow| flow.take_path(path)).unwrap_or_default();
+        wishes.into_iter().for_each(|wish| self.wish(wish, now));
+    }
+
+    /// The router as a search for paths sees it.
+    pub(crate) fn node(&self) -> Node<'_> {
+        let left = self.world.left().map(|(_, _, left)| left);
+        let interfaces = (self.plan.interfaces.iter().zip(left))
+            .map(|(interface, left)| Edge { addresses: &interface.addresses, left });
+        let mut addresses = self.plan.addresses.clone();
+        addresses.push(self.plan.address);
+        Node { name: &self.plan.name, addresses, interfaces: interfaces.collect() }
     }
 
     /// Signals the paths again that were lost on the way to a router whose label table was missing.
