@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use europa_api::lsp::{LspList, Reservable};
 use europa_api::stats::{InterfaceStats, NodeStats, QueueStats, RouterStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -20,9 +21,9 @@ pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0
 const NANOSECONDS: f64 = 1e9;
 
 /// All of a node's counters as text.
-pub(crate) fn text(instance: &str, stats: NodeStats) -> String {
+pub(crate) fn text(instance: &str, stats: NodeStats, flows: LspList) -> String {
     let mut registry = Registry::with_prefix("europa");
-    registry.register_collector(Box::new(Metrics { instance: instance.to_owned(), stats }));
+    registry.register_collector(Box::new(Metrics { instance: instance.to_owned(), stats, flows }));
     let mut text = String::new();
     // Writing to a string does not fail.
     let _ = encode(&mut text, &registry);
@@ -33,6 +34,7 @@ pub(crate) fn text(instance: &str, stats: NodeStats) -> String {
 struct Metrics {
     instance: String,
     stats: NodeStats,
+    flows: LspList,
 }
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
@@ -104,6 +106,7 @@ impl Collector for Metrics {
         self.ports(to)?;
         self.queues(to)?;
         self.links(to)?;
+        self.flows(to)?;
         self.switch(to)
     }
 }
@@ -310,6 +313,36 @@ impl Metrics {
         )
     }
 
+    fn flows(&self, to: &mut DescriptorEncoder) -> fmt::Result {
+        let flows = self.flows.flows.iter();
+        let ups = flows.map(|flow| {
+            let labels = vec![("slice", flow.slice.as_str()), ("flow", flow.name.as_str())];
+            (labels, u64::from(flow.state == "up"))
+        });
+        gauge(to, "flow_up", "1 for a flow with a path, else 0.", ups)?;
+        let all = |value: fn(&Reservable) -> u64| {
+            self.flows.interfaces.iter().filter_map(move |one| {
+                let (slice, rest) = one.name.split_once('/')?;
+                let (router, interface) = rest.split_once('.')?;
+                let labels = vec![("slice", slice), ("router", router), ("interface", interface)];
+                // Rates are bytes a second, as other counters are bytes.
+                Some((labels, value(one) / 8))
+            })
+        };
+        gauge(
+            to,
+            "interface_reservable_bytes_per_second",
+            "Bandwidth that flows may reserve.",
+            all(|one| one.bandwidth),
+        )?;
+        gauge(
+            to,
+            "interface_unreserved_bytes_per_second",
+            "The part of it that no flow has reserved.",
+            all(|one| one.left),
+        )
+    }
+
     fn switch(&self, to: &mut DescriptorEncoder) -> fmt::Result {
         let one = |value| [(Labels::new(), value)].into_iter();
         let restarts = self.stats.switch_restarts;
@@ -335,6 +368,8 @@ impl Metrics {
 
 #[cfg(test)]
 mod tests {
+    use europa_api::lsp::FlowPath;
+
     use super::*;
 
     #[test]
@@ -352,7 +387,17 @@ mod tests {
             interfaces: vec![interface],
             ..RouterStats::default()
         };
-        let text = text("default", NodeStats { routers: vec![router], ..NodeStats::default() });
+        let stats = NodeStats { routers: vec![router], ..NodeStats::default() };
+        let flow = FlowPath {
+            name: "voice".into(),
+            slice: "red".into(),
+            state: "up".into(),
+            ..FlowPath::default()
+        };
+        let interface = Reservable { name: "red/r1.in".into(), bandwidth: 8000, left: 1600 };
+        let flows =
+            LspList { flows: vec![flow], interfaces: vec![interface], ..LspList::default() };
+        let text = text("default", stats, flows);
         for line in [
             "# TYPE europa_interface_receive_packets counter",
             "europa_router_up{slice=\"red\",router=\"r1\"} 1",
@@ -360,6 +405,9 @@ mod tests {
             "europa_interface_receive_packets_total{slice=\"red\",router=\"r1\",interface=\"in\"} 7",
             "europa_interface_drops_total{slice=\"red\",router=\"r1\",interface=\"in\",\
              cause=\"no \\\"free\\\" slot\"} 3",
+            "europa_flow_up{slice=\"red\",flow=\"voice\"} 1",
+            "europa_interface_unreserved_bytes_per_second{slice=\"red\",router=\"r1\",\
+             interface=\"in\"} 200",
             "europa_switch_restarts_total 0",
             "# EOF",
         ] {

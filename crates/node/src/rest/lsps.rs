@@ -60,7 +60,7 @@ pub(super) async fn one(
 }
 
 /// Flows and paths of the slices that the caller may see.
-async fn all(api: &Api, who: &Who) -> Result<LspList, ProblemDetails> {
+pub(super) async fn all(api: &Api, who: &Who) -> Result<LspList, ProblemDetails> {
     let mut list = LspList::default();
     let slices = api.control.ask(|node| node.signallers.names()).await?;
     let roles = who.roles();

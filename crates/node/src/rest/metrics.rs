@@ -1,17 +1,23 @@
 //! `/metrics`: counters for Prometheus, here and, if the node has an address for it, on a TCP port
 //! of its own.
 
+use std::time::Duration;
+
 use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
+use tokio::time::timeout;
 
-use super::Api;
 use super::objects::shown_stats;
 use super::problem::Problem;
 use super::who::Who;
+use super::{Api, lsps};
 use crate::metrics::{CONTENT_TYPE, text};
+
+/// How long signallers may take to say which flows are up.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(super) fn routes() -> Router<Api> {
     Router::new().route("/metrics", get(metrics))
@@ -25,6 +31,9 @@ pub(super) async fn metrics(
     Extension(who): Extension<Who>,
 ) -> Result<Response, Problem> {
     let stats = shown_stats(&api, &who).await?;
-    let text = text(api.instance.name(), stats);
+    // The counters do not wait for a signaller that does not answer.
+    let flows = timeout(PATIENCE, lsps::all(&api, &who)).await;
+    let flows = flows.ok().and_then(Result::ok).unwrap_or_default();
+    let text = text(api.instance.name(), stats, flows);
     Ok(([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response())
 }
