@@ -80,6 +80,10 @@ impl Contexts {
             Ok(text) => serde_json::from_slice(&text)
                 .map_err(|error| format!("{}: {error}", path.display()).into()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Contexts::default()),
+            // The folder is another user's, as in a slow path, where HOME is the machine's.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied && !path.is_file() => {
+                Ok(Contexts::default())
+            }
             Err(error) => Err(format!("{}: {error}", path.display()).into()),
         }
     }

@@ -9,6 +9,7 @@ mod control;
 mod devices;
 mod filters;
 mod filters_inside;
+mod flows;
 mod gallery;
 mod grants;
 mod hosts;
