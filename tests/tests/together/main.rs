@@ -14,9 +14,13 @@ mod gallery;
 mod grants;
 mod hosts;
 mod import;
+mod kinds;
 #[path = "../line/mod.rs"]
 mod line;
+mod matches;
 mod mpeg;
 mod own_keys;
 mod programs;
 mod users;
+#[path = "../wire/mod.rs"]
+mod wire;

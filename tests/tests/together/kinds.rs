@@ -1,15 +1,12 @@
 //! Routers behind every kind of match carry real traffic, both ways, while Linux keeps its
 //! own at the same port.
 
-mod line;
-mod wire;
-
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use crate::line::{Line, ports};
+use crate::wire::{bytes, send};
 use europa_tests::{Namespace, skip_without};
-use line::{Line, ports};
-use wire::{bytes, send};
 
 fn pings(from: &Namespace, to: &str) {
     let ping = from.ping(to, 5, &[]).expect("a ping");

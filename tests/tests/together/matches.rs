@@ -11,12 +11,9 @@
 //!            └ ...          ┘
 //! ```
 
-mod line;
-mod wire;
-
+use crate::line::{Line, ports};
+use crate::wire::{bytes, of_row, send, shown, tagged};
 use europa_tests::skip_without;
-use line::{Line, ports};
-use wire::{bytes, of_row, send, shown, tagged};
 
 /// Name and fields of an interface on the left.
 type Kind = (&'static str, &'static str);
