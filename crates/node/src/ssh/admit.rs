@@ -71,7 +71,7 @@ mod tests {
     fn router(slice: &str, name: &str, more: &str) -> String {
         format!(
             "---\nkind: router\nname: {name}\nslice: {slice}\nfast_path: {{builtin: ipv4}}\n\
-             interfaces: {{}}\n{more}"
+             interfaces: {{a: {{link: {slice}-{name}, addresses: [10.0.0.1/24]}}}}\n{more}"
         )
     }
 
