@@ -26,6 +26,7 @@ use crate::problem::Problem;
 pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
     names::duplicates(&draft.documents, problems);
     names::devices(&draft.documents, problems);
+    names::ssh_keys(&draft.documents, problems);
     names::references(draft, problems);
     let ends = ends(&draft.documents);
     attachments::links(draft, &ends, problems);

@@ -227,6 +227,9 @@ pub struct NodeInfo {
     /// Address and TCP port where it takes requests by TLS, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listens_at: Option<String>,
+    /// Address and TCP port where users log in to routers by SSH, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh_at: Option<String>,
 }
 
 /// The caller's identity, as the node sees it.

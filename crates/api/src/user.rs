@@ -35,7 +35,8 @@ pub struct User {
     /// A word for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<At<String>>,
-    /// Its public SSH keys, a line each, as `ssh-keygen` writes them.
+    /// Its public SSH keys, a line each, as `ssh-keygen` writes them. With one of these keys it logs
+    /// in to routers, if the node has `--ssh`. A key belongs to one user.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub ssh_keys: Vec<At<SshKey>>,
@@ -74,6 +75,18 @@ impl User {
     /// Whether it may do everything.
     pub fn is_admin(&self) -> bool {
         self.admin.is_some_and(|admin| admin.value)
+    }
+}
+
+impl SshKey {
+    /// Its type, such as `ssh-ed25519`.
+    pub fn kind(&self) -> &str {
+        self.0.split_whitespace().next().unwrap_or_default()
+    }
+
+    /// The key itself in base64, which tells one key from another.
+    pub fn key(&self) -> &str {
+        self.0.split_whitespace().nth(1).unwrap_or_default()
     }
 }
 
@@ -228,6 +241,17 @@ mod tests {
             ("name: a\nroles: {red: boss}\n", "expected one of viewer, operator, owner"),
             ("name: a\nadmin: 1\n", "expected true or false"),
             ("name: a\ntoken: x\n", "a user has no field \"token\""),
+            (
+                &*format!(
+                    "name: a\nssh_keys: [{KEY:?}]\n---\nkind: user\nname: b\nssh_keys: [{KEY:?}]\n"
+                ),
+                "two users",
+            ),
+            (&*format!("name: a\nssh_keys: [{KEY:?}, {KEY:?}]\n"), "stands there twice"),
+            (
+                &*format!("name: a\nssh_keys: [{:?}]\n", KEY.replace(" alice", "\nalice")),
+                "one line",
+            ),
             ("name: a\nssh_keys: [\"ssh-dss AAAA\"]\n", "begins with its type"),
             ("name: a\nssh_keys: [\"ssh-ed25519 %\"]\n", "not base64"),
             ("name: a\nssh_keys: [\"ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAA\"]\n", "not of the type"),

@@ -94,6 +94,11 @@ impl Remote {
         }
     }
 
+    /// The name or address of its machine.
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
     /// The header that proves the caller's identity.
     pub(crate) fn authorization(&self) -> HeaderValue {
         self.authorization.clone()

@@ -26,13 +26,14 @@ use crate::login::ContextCommand;
 use crate::lsp::LspCommand;
 use crate::observe::ObserveArgs;
 use crate::plot::PlotArgs;
+use crate::ssh::ConfigArgs;
 use crate::target::TargetArgs;
 use crate::token::TokenCommand;
 use crate::trace::TraceArgs;
 use crate::{
     bench, capture, check, click, compile, complete, delete, describe, exec, explain, filter,
-    follow, get, graph, import, login, lsp, observe, plot, print, roles, routers, show, status,
-    target, token, top, trace, up, watch,
+    follow, get, graph, import, login, lsp, observe, plot, print, roles, routers, show, ssh,
+    status, target, token, top, trace, up, watch,
 };
 
 /// Run many isolated virtual routers on one Linux server.
@@ -123,13 +124,19 @@ pub(crate) struct Starting {
     /// File with the private key of --tls-cert, as PEM.
     #[arg(long, value_name = "FILE", env = "EUROPA_TLS_KEY", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// Let users log in to routers by SSH at ADDRESS:PORT.
+    ///
+    /// Starts an sshd of its own. Needs OpenSSH and a user `europa` of this machine.
+    #[arg(long, value_name = "ADDRESS:PORT", env = "EUROPA_SSH")]
+    pub(crate) ssh: Option<SocketAddr>,
 }
 
 impl Starting {
     fn settings(&self) -> Settings {
         let files = self.tls_cert.clone().zip(self.tls_key.clone());
         let listening = self.listen.map(|at| Listening { at, files });
-        Settings { metrics_at: self.metrics, workers: self.workers.unwrap_or(1), listening }
+        let workers = self.workers.unwrap_or(1);
+        Settings { metrics_at: self.metrics, workers, listening, ssh_at: self.ssh }
     }
 }
 
@@ -361,6 +368,11 @@ enum Command {
         #[command(subcommand)]
         command: ContextCommand,
     },
+    /// Print entries for ~/.ssh/config, with which ssh, scp and rsync reach routers by their names.
+    ///
+    /// Each connection goes through the node to an sshd inside the router's slow path. So its files
+    /// and forwarded ports are the router's own. A router SLICE/NAME has the name SLICE.NAME.
+    SshConfig(ConfigArgs),
     /// Convert the topology of another tool.
     Import {
         #[command(subcommand)]
@@ -580,6 +592,7 @@ impl Cli {
             }
             Command::Logout { name } => login::logout(name.as_deref()),
             Command::Context { command } => login::context(&command),
+            Command::SshConfig(args) => ssh::config(&instance, &args),
             Command::Import { from: Import::Containerlab { file, output } } => {
                 Ok(import::containerlab(&file, output)?)
             }
@@ -636,6 +649,7 @@ mod tests {
             "europa token create alice --expires 12h",
             "europa token revoke alice --all",
             "europa up -f x.yaml --listen 0.0.0.0:7443",
+            "europa up -f x.yaml --ssh 0.0.0.0:2222",
         ] {
             let words = line.split(' ');
             assert!(Cli::command().try_get_matches_from(words).is_ok(), "{line}");

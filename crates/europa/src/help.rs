@@ -6,7 +6,7 @@ use crate::cli::Cli;
 use crate::exit::CODES;
 
 /// Examples, by command.
-const EXAMPLES: [(&str, &str); 34] = [
+const EXAMPLES: [(&str, &str); 35] = [
     (
         "up",
         "europa up examples/two-slices.yaml\n  europa up network.yaml tenants/\n  \
@@ -91,6 +91,7 @@ const EXAMPLES: [(&str, &str); 34] = [
     ),
     ("logout", "europa logout"),
     ("context", "europa context list\n  europa context use local"),
+    ("ssh-config", "europa ssh-config >> ~/.ssh/config\n  scp file red.r1:"),
     ("import", "europa import containerlab lab.clab.yml > lab.yaml"),
     ("node", "europa node\n  systemctl enable --now europa@default"),
 ];
@@ -102,7 +103,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Counters", &["stats", "top", "record", "plot"]),
     ("Packets", &["capture", "trace", "graph", "filter", "lsp"]),
     ("Routers", &["read", "write", "restart", "exec"]),
-    ("Users", &["login", "logout", "context", "token"]),
+    ("Users", &["login", "logout", "context", "token", "ssh-config"]),
     ("Other", &["node", "click", "check", "compile", "bench", "completion", "schema", "help"]),
 ];
 

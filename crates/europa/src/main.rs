@@ -39,6 +39,7 @@
 //! | `table`    | aligned columns, numbers with units, colours                 |
 //! | `text_difference` | lines in which two texts differ                       |
 //! | `slow_path`| `exec`, and the programs of slow paths                       |
+//! | `ssh`      | logins by SSH                                                |
 //! | `roles`    | `node`, `switch` and `router` processes                      |
 
 mod bench;
@@ -73,6 +74,7 @@ mod routers;
 mod selected;
 mod show;
 mod slow_path;
+mod ssh;
 mod status;
 mod table;
 mod target;

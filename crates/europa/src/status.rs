@@ -89,6 +89,9 @@ fn text(
     if let Some(at) = &info.listens_at {
         text += &format!("  requests of users at https://{at}\n");
     }
+    if let Some(at) = &info.ssh_at {
+        text += &format!("  logins of users by SSH at {at}\n");
+    }
     let counts = counts(objects);
     for (many, kind, _) in KINDS {
         let Some(states) = counts.get(kind) else { continue };

@@ -51,13 +51,16 @@ pub(crate) fn up(
         // A node that adopts the work of a killed one has a revision already.
         fresh = client.get::<NodeInfo>("/v1/node")?.revision == 0;
     } else {
-        let Starting { metrics, workers, listen, .. } = starting;
+        let Starting { metrics, workers, listen, ssh, .. } = starting;
         let found = client.get::<NodeInfo>("/v1/node")?;
         if let Some(wanted) = metrics.filter(|at| found.metrics_at != Some(at.to_string())) {
             eprintln!("europa: a node runs already, and does not serve metrics at {wanted}");
         }
         if let Some(wanted) = listen.filter(|at| found.listens_at != Some(at.to_string())) {
             eprintln!("europa: a node runs already, and does not take requests at {wanted}");
+        }
+        if let Some(wanted) = ssh.filter(|at| found.ssh_at != Some(at.to_string())) {
+            eprintln!("europa: a node runs already, and takes no logins at {wanted}");
         }
         if let Some(wanted) = workers.filter(|wanted| *wanted != found.workers) {
             let there = found.workers;
@@ -172,6 +175,7 @@ fn start(instance: &Instance, client: &Client, starting: &Starting) -> Result<()
         .args(starting.metrics.map(|at| format!("--metrics={at}")))
         .args(starting.workers.map(|workers| format!("--workers={workers}")))
         .args(starting.listen.map(|at| format!("--listen={at}")))
+        .args(starting.ssh.map(|at| format!("--ssh={at}")))
         .args(file("--tls-cert", &starting.tls_cert)?)
         .args(file("--tls-key", &starting.tls_key)?)
         .stdin(Stdio::null())

@@ -5,7 +5,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::time::Duration;
 
 use europa_api::rest::ProblemDetails;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -70,6 +71,20 @@ impl Control {
             let _ = reply.send(question(node));
         })
         .await
+    }
+
+    /// Has the loop answer a question of a thread, which waits so long at most.
+    pub(crate) fn wait<T: Send + 'static>(
+        &self,
+        time: Duration,
+        question: impl FnOnce(&mut Node) -> T + Send + 'static,
+    ) -> Result<T, ProblemDetails> {
+        let (reply, answer) = sync_channel(1);
+        self.send(Box::new(move |node| {
+            // The caller may have gone.
+            let _ = reply.send(question(node));
+        }))?;
+        answer.recv_timeout(time).map_err(|_| gone())
     }
 
     /// Has the loop begin something that is answered when it is done.

@@ -53,6 +53,11 @@ impl Events {
         self.push(false, object, reason, message, Some(by));
     }
 
+    /// Notes a request that was refused.
+    pub(crate) fn refused(&self, by: By, object: (&str, &str), reason: &str, message: String) {
+        self.push(true, object, reason, message, Some(by));
+    }
+
     /// Notes something that should not have happened.
     pub(crate) fn warn(&self, kind: &str, name: &str, reason: &str, message: impl Into<String>) {
         self.push(true, (kind, name), reason, message.into(), None);

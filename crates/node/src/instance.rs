@@ -101,6 +101,16 @@ impl Instance {
         self.state(lifetime).with_file_name("tls")
     }
 
+    /// The part that the account of SSH logins may open: no node's name has a dot.
+    pub(crate) fn ssh(&self) -> PathBuf {
+        Path::new("/run/europa/.ssh").join(&self.name)
+    }
+
+    /// Where the key by which SSH clients know this node lies.
+    pub(crate) fn ssh_keys(&self, lifetime: Lifetime) -> PathBuf {
+        self.state(lifetime).with_file_name("ssh")
+    }
+
     /// The record of changes to devices, by which a later process undoes them.
     pub fn undo(&self) -> PathBuf {
         self.directory().join("undo.json")

@@ -75,6 +75,8 @@ pub(crate) fn remove(instance: &Instance) -> Result<Vec<String>, NodeError> {
     remove_sockets(instance);
     let _ = fs::remove_file(instance.state(Lifetime::Temporary));
     let _ = fs::remove_dir_all(instance.tls(Lifetime::Temporary));
+    let _ = fs::remove_dir_all(instance.ssh_keys(Lifetime::Temporary));
+    crate::ssh::remove(instance);
     let directory = instance.directory();
     let _ = fs::remove_dir_all(instance.logs());
     let _ = fs::remove_file(instance.lock());

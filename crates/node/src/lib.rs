@@ -26,6 +26,7 @@
 //! | `events`   | the list of events                                               |
 //! | `logs`     | the processes' logs: bounded, shown from their end               |
 //! | `meters`   | the highest received rate of each slice and port                 |
+//! | `ssh`      | logins of users to routers by SSH                                |
 //! | `stats`    | counters for the REST interface                                  |
 //! | `metrics`  | the same for Prometheus                                          |
 //! | `signallers` | a process for each slice that signals flows                    |
@@ -67,6 +68,7 @@ mod router;
 mod signallers;
 mod slices;
 mod slow_path;
+pub mod ssh;
 mod stats;
 pub mod store;
 mod switch;

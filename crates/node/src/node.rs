@@ -10,6 +10,7 @@
 //! | `steps`     | steps from the actual to the desired state, carried out    |
 //! | `beside`    | long work, in threads of its own                           |
 //! | `hosts`     | hosts, and their frames over links                         |
+//! | `logins`    | logins by SSH: permitted or not                            |
 //! | `filters`   | rules of the switch, and their counters                    |
 //! | `bring_up`  | one port or router added or removed                        |
 //! | `processes` | the switch and the routers: started, given orders          |
@@ -31,6 +32,7 @@ mod cages;
 mod filters;
 mod hosts;
 mod loading;
+pub(crate) mod logins;
 mod machine;
 mod pools;
 mod processes;
@@ -106,6 +108,8 @@ pub struct Settings {
     pub workers: u32,
     /// Where it takes requests by TLS.
     pub listening: Option<Listening>,
+    /// Where users log in to routers by SSH.
+    pub ssh_at: Option<SocketAddr>,
 }
 
 /// Where a node takes requests by TLS.

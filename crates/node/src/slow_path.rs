@@ -45,7 +45,7 @@ use crate::rest::{Door, Doors};
 use crate::router::Process;
 use crate::{Doing, Instance, NodeError};
 
-use base::Base;
+pub(crate) use base::Base;
 use board::Board;
 pub(crate) use check::check;
 use daemons::Daemon;
@@ -215,6 +215,11 @@ impl SlowPaths {
             }
         }
         Ok(())
+    }
+
+    /// Where processes of a router start, once its slow path has been started.
+    pub(crate) fn base(&self, router: &str) -> Option<Arc<Base>> {
+        self.all.get(router)?.base.clone()
     }
 
     /// Routers whose slow paths there are.

@@ -46,6 +46,7 @@
 
 pub mod cgroup;
 mod clone;
+mod descendants;
 mod descriptors;
 mod enter;
 mod error;
@@ -57,12 +58,15 @@ mod root;
 mod schedule;
 mod seccomp;
 mod spawn;
+mod terminal;
 mod tool;
 
+pub use descendants::{end_descendants, keep_orphans};
 pub use enter::enter;
 pub use error::{SandboxError, descriptors_hint};
 pub use profile::{BASE_UID, Enforcement, LOG_BYTES, Mount, ProcessLimits, Profile, Role};
 pub use report::{Finding, State, report};
 pub use schedule::{give_way, only_when_idle, schedule};
 pub use spawn::{Child, Exit, Identity, SpawnSpec, spawn, spawn_within};
+pub use terminal::{inherited, take_terminal};
 pub use tool::{ToolLimits, lock_tool};

@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
+use std::process;
 
 use caps::{CapSet, Capability};
 use europa_port::Namespace;
@@ -18,7 +19,7 @@ use crate::place::{self, Rights, Way};
 use crate::users::{Ids, become_root};
 
 /// Directories that every router has for itself.
-const OWN: [&str; 4] = ["/run", "/tmp", "/var/log", "/var/tmp"];
+const OWN: [&str; 5] = ["/run", "/root", "/tmp", "/var/log", "/var/tmp"];
 /// The bytes that a router's programs may write together. It is memory, and counts as theirs.
 const WRITTEN: &str = "mode=0755,size=256m,nr_inodes=64k";
 /// Where mounts are put together. It stays: its removal would remove the files of others there.
@@ -170,6 +171,27 @@ impl Environment {
         Ok(serde_json::from_slice(&fs::read(folder.join("environment.json"))?)?)
     }
 
+    /// The same view for an sshd, which refuses a locked root: the machine's `/etc/shadow` cannot be
+    /// read there, and other sources of accounts may have root locked. `folder` is that of
+    /// [`Environment::make`]. A file of the router's own is left as it is.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn with_open_root(mut self, folder: &Path) -> io::Result<Environment> {
+        let target = Path::new("/etc/shadow");
+        let is_own = self.binds.iter().any(|(_, to)| target.starts_with(to));
+        if is_own || !target.exists() {
+            return Ok(self);
+        }
+        // No program of the router can reach this folder.
+        let (file, new) = (folder.join("shadow"), folder.join(format!("shadow.{}", process::id())));
+        fs::write(&new, "root:*:::::::\n")?;
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o444))?;
+        fs::rename(&new, &file)?;
+        self.binds.push((file, target.to_owned()));
+        Ok(self)
+    }
+
     /// Puts the calling process, which has one thread and the process numbers that programs are
     /// to see, into the environment. Afterwards it has no other capabilities than those
     /// of every program here and `more`, and cannot get them back.
@@ -284,8 +306,10 @@ fn lay(root: &Path, file: &FileSpec, ids: Ids) -> io::Result<()> {
 /// The host's paths that these files hide.
 fn binds(root: &Path, files: &[FileSpec]) -> io::Result<Vec<(PathBuf, PathBuf)>> {
     let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
+    // A slow path of an older node may lack some.
+    let own = OWN.iter().map(|own| (inside(Path::new(own)), PathBuf::from(own)));
     let mut binds: Vec<(PathBuf, PathBuf)> =
-        OWN.iter().map(|own| (inside(Path::new(own)), own.into())).collect();
+        own.filter(|(from, to)| from.is_dir() && to.is_dir()).collect();
     for file in files {
         if let Some(missing) = missing_on_host(&file.path) {
             return Err(io::Error::other(format!(

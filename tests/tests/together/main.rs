@@ -21,6 +21,7 @@ mod matches;
 mod mpeg;
 mod own_keys;
 mod programs;
+mod ssh;
 mod users;
 #[path = "../wire/mod.rs"]
 mod wire;

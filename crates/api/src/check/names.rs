@@ -52,6 +52,25 @@ pub(super) fn duplicates(documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
+/// SSH keys that two users have: a login would be of either.
+pub(super) fn ssh_keys(documents: &Documents, problems: &mut Vec<Problem>) {
+    let mut seen = HashMap::new();
+    for user in &documents.users {
+        for key in &user.ssh_keys {
+            let Some((first, name)) = seen.insert(key.key(), (key.place, &*user.name)) else {
+                continue;
+            };
+            let message = match *name == *user.name {
+                true => format!("this SSH key of user {name} stands there twice"),
+                false => "this SSH key has two users".to_owned(),
+            };
+            problems.push(
+                Problem::new(key.place, message).label("the second").also(first, "the first"),
+            );
+        }
+    }
+}
+
 /// Devices of the machine that two want: ports, or hosts, which take them from where the node is.
 pub(super) fn devices(documents: &Documents, problems: &mut Vec<Problem>) {
     let of_ports = documents.ports.iter().map(|port| {

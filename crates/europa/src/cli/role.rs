@@ -5,9 +5,10 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 use europa_node::Instance;
+use europa_node::ssh::Entry;
 
 use crate::exit::Failure;
-use crate::{compile, host, print, roles, slow_path};
+use crate::{compile, host, print, roles, slow_path, ssh};
 
 #[derive(Subcommand)]
 pub(super) enum Role {
@@ -92,6 +93,51 @@ pub(super) enum Role {
         #[arg(last = true)]
         command: Vec<String>,
     },
+    /// Print the user of an SSH key; started by sshd.
+    #[command(hide = true)]
+    SshKeys {
+        /// The type of the key.
+        kind: String,
+        /// The key in base64.
+        key: String,
+    },
+    /// Run a session of a user in a router; started by sshd.
+    #[command(hide = true)]
+    Session {
+        /// The user.
+        #[arg(long)]
+        user: String,
+        /// The fingerprint of its key.
+        #[arg(long)]
+        key: String,
+    },
+    /// Attend to a session; started by the node.
+    #[command(hide = true)]
+    SshAttend {
+        /// SLICE/ROUTER, as `ps` shows it.
+        router: String,
+    },
+    /// Become the program of a session inside a router; started by the process that attends to it.
+    #[command(hide = true)]
+    SshEnter {
+        /// SLICE/ROUTER.
+        router: String,
+        /// Standard input is a terminal.
+        #[arg(long)]
+        terminal: bool,
+        /// The kind of terminal.
+        #[arg(long)]
+        term: Option<String>,
+        /// Run an sshd that knows these keys.
+        #[arg(long)]
+        sshd: bool,
+        /// A command line, or keys.
+        #[arg(last = true)]
+        words: Vec<String>,
+    },
+    /// Run sshd; started by the node.
+    #[command(hide = true)]
+    SshDaemon,
     /// Run an isolated router; started by the node.
     #[command(hide = true)]
     Router {
@@ -156,6 +202,13 @@ impl Role {
             Role::Daemon { router, part, keep, command } => {
                 Ok(slow_path::daemon(instance, &router, part, &keep, &command)?)
             }
+            Role::SshKeys { kind, key } => ssh::keys(instance, &kind, &key),
+            Role::Session { user, key } => Ok(ssh::session(instance, &user, &key)),
+            Role::SshAttend { router: _ } => ssh::attend(instance),
+            Role::SshEnter { router, terminal, term, sshd, words } => {
+                Ok(ssh::enter(instance, &router, &Entry { terminal, term, sshd, words }))
+            }
+            Role::SshDaemon => ssh::daemon(instance),
             Role::Switch { cpus } => roles::switch(&cpus),
             Role::Router { number, name, cpus, writes, shares } => {
                 roles::router(number, &name, &cpus, writes, shares)

@@ -19,6 +19,7 @@ use super::restore::Found;
 use super::{Node, Settings};
 use crate::control::queue;
 use crate::rest::{Rest, Secure, Tokens};
+use crate::ssh::Prepared;
 use crate::store::{RedbStore, Store as _, StoreThread};
 use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers};
 
@@ -65,14 +66,21 @@ pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result
     let tokens = Tokens::new(store.tokens()?);
     let listening = settings.listening.as_ref();
     let secure = listening.map(|at| Secure::open(&instance, lifetime, at)).transpose()?;
+    let ssh_at = settings.ssh_at;
+    let ssh = ssh_at.map(|at| Prepared::new(&instance, lifetime, at)).transpose()?;
     let store = StoreThread::start(Box::new(store))?;
     let metrics_at = settings.metrics_at;
     let mut node = Node::new(instance, lifetime, store, settings, control.clone())?;
     let events = node.events.clone();
+    let ssh = ssh.map(|ssh| ssh.start(control.clone(), events.clone())).transpose()?;
     let rest = Rest::start(&node.instance, control, events, metrics_at, tokens, secure)?;
     node.slow_paths.open_doors(rest.doors());
     node.restore(kept, left)?;
     let result = node.serve(&inbox, &signals);
+    // Sessions end before their routers.
+    if let Some(ssh) = ssh {
+        ssh.end();
+    }
     let farewell = node.take_down();
     for line in farewell.as_deref().unwrap_or_default() {
         tracing::warn!("{line}");

@@ -35,6 +35,7 @@ impl Node {
             settled: self.engine.is_settled(),
             metrics_at: self.settings.metrics_at.map(|at| at.to_string()),
             listens_at: self.settings.listening.as_ref().map(|listening| listening.at.to_string()),
+            ssh_at: self.settings.ssh_at.map(|at| at.to_string()),
             workers: self.lasting.as_ref().map_or(self.settings.workers, Lasting::workers),
         }
     }

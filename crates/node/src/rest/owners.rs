@@ -135,6 +135,7 @@ pub(super) fn node(info: NodeInfo) -> NodeInfo {
         since: info.since,
         settled: true,
         listens_at: info.listens_at,
+        ssh_at: info.ssh_at,
         ..NodeInfo::default()
     }
 }

@@ -33,7 +33,7 @@ const CPU: CpuQuota =
 
 /// The shared state of a slow path's keepers. The first of them that needs it does the long work,
 /// never the node's loop.
-pub(super) struct Base {
+pub(crate) struct Base {
     pub(super) instance: Instance,
     pub(super) kept: Kept,
     pub(super) events: Events,
@@ -117,7 +117,7 @@ impl Base {
     }
 
     /// Where a program is born: the control group, and the router's process numbers.
-    pub(super) fn ready(&self) -> Result<(Option<Group>, OwnedFd), NodeError> {
+    pub(crate) fn ready(&self) -> Result<(Option<Group>, OwnedFd), NodeError> {
         let mut made = self.lock();
         let group = self.group_in(&mut made)?;
         if let Some(child) = &mut made.first
