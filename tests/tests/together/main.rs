@@ -18,4 +18,5 @@ mod line;
 mod mpeg;
 mod own_keys;
 mod programs;
+mod uplink;
 mod users;
