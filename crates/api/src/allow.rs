@@ -55,11 +55,13 @@ pub enum Allow {
     Programs,
     /// `run: inline` of routers.
     Run,
+    /// `uplink` of slow paths.
+    Uplink,
 }
 
 impl Allow {
     /// All of them.
-    const ALL: [Allow; 19] = [
+    const ALL: [Allow; 20] = [
         Allow::Binds,
         Allow::Capabilities,
         Allow::ClickFile,
@@ -79,6 +81,7 @@ impl Allow {
         Allow::Program,
         Allow::Programs,
         Allow::Run,
+        Allow::Uplink,
     ];
 
     /// The word for it, which is the field's name.
@@ -103,6 +106,7 @@ impl Allow {
             Allow::Program => "program",
             Allow::Programs => "programs",
             Allow::Run => "run",
+            Allow::Uplink => "uplink",
         }
     }
 }
@@ -153,7 +157,7 @@ pub(crate) fn of_router(router: &Router, reservation: Option<&Reservation>) -> N
             .run
             .iter()
             .map(|program| (Allow::Capabilities, program.capabilities.first().map(|of| of.place)));
-        files.chain(programs)
+        files.chain(programs).chain([(Allow::Uplink, place(&slow_path.uplink))])
     });
     let on_ports = router.interfaces.0.iter().flat_map(|(_, interface)| {
         let port = interface.port.as_ref();

@@ -22,6 +22,18 @@ pub struct SlowPath {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<Daemon>>")]
     pub run: Vec<At<Daemon>>,
+    /// A device `uplink` there, by which connections that its programs start leave with the
+    /// addresses of the machine. The router forwards nothing by it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<bool>")]
+    pub uplink: Option<At<bool>>,
+}
+
+impl SlowPath {
+    /// Whether it has an uplink.
+    pub fn has_uplink(&self) -> bool {
+        self.uplink.is_some_and(|uplink| uplink.value)
+    }
 }
 
 /// A file, or with a slash at the end a directory.
@@ -107,7 +119,12 @@ pub enum Restart {
 impl Decode for SlowPath {
     fn decode(node: &Node, context: &mut Context) -> Option<SlowPath> {
         let mut fields = Fields::open(node, "a slow path", context)?;
-        let slow_path = SlowPath { files: fields.list("files"), run: fields.list("run") };
+        let slow_path = SlowPath {
+            files: fields.list("files"),
+            run: fields.list("run"),
+            // `false` is the same as nothing.
+            uplink: fields.optional("uplink").filter(|uplink: &At<bool>| uplink.value),
+        };
         let mut names: Vec<&At<Name>> = Vec::new();
         for daemon in &slow_path.run {
             if let Some(first) = names.iter().find(|name| name.value == daemon.name.value) {

@@ -87,6 +87,7 @@ pub fn examine() -> Vec<Finding> {
         verdict: verdict(finding.measure, finding.state),
         detail: finding.detail,
     }));
+    findings.extend(crate::uplinks::findings());
     findings
 }
 

@@ -8,6 +8,7 @@ use europa_api::Host;
 use europa_port::Namespace;
 
 use crate::control::Control;
+use crate::uplinks::Uplinks;
 use crate::{Doing, Instance, NodeError, hosts};
 
 /// How often.
@@ -18,6 +19,7 @@ pub(crate) struct Made {
     pub(crate) hosts: Arc<Vec<Host>>,
     /// Routers with a slow path: name, network namespace, and its inode.
     pub(crate) slow_paths: Vec<(String, String, u64)>,
+    pub(crate) uplinks: Uplinks,
 }
 
 /// Compares the records with the actual objects, and informs the node.
@@ -31,7 +33,7 @@ impl DriftThread {
     pub(crate) fn start(instance: Instance, control: Control) -> Result<Self, NodeError> {
         let (orders, heard) = sync_channel::<Made>(1);
         let work = move || {
-            for Made { hosts, slow_paths } in heard {
+            for Made { hosts, slow_paths, uplinks } in heard {
                 let found = hosts::look(&instance, &hosts);
                 if !found.is_empty() {
                     control.tell(move |node| node.mend_drift(&hosts, found));
@@ -44,6 +46,9 @@ impl DriftThread {
                 let lost: Vec<String> = lost.map(|(router, ..)| router).collect();
                 if !lost.is_empty() {
                     control.tell(move |node| node.mend_slow_paths(lost));
+                }
+                if let Some(lost) = uplinks.lost(&instance) {
+                    control.tell(move |node| node.mend_uplinks(&lost));
                 }
             }
         };

@@ -57,6 +57,7 @@ pub(crate) fn stop(instance: &Instance) -> Result<Vec<String>, NodeError> {
             said.push(format!("a device was not put back as it was: {error}"));
         }
     }
+    crate::uplinks::remove(instance)?;
     crate::slow_path::remove(instance)?;
     let _ = fs::remove_file(instance.undo());
     Ok(said)

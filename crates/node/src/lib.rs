@@ -32,6 +32,7 @@
 //! | `signallers` | a process for each slice that signals flows                    |
 //! | `slices`   | what slices reserve of CPU and memory                            |
 //! | `slow_path`| routers' own Linux: made, followed, and its programs kept running |
+//! | `uplinks`  | devices and rules by which slow paths reach the outside          |
 //! | `wires`    | links of kernel routers: devices made and taken away             |
 //! | `kept`     | what is written down for the next node, which adopts what runs   |
 //! | `leftovers`| what a killed node left behind, and taking it away               |
@@ -72,6 +73,7 @@ pub mod ssh;
 mod stats;
 pub mod store;
 mod switch;
+mod uplinks;
 mod wires;
 
 pub use cages::try_in_kernel;

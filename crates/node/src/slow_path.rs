@@ -43,6 +43,7 @@ use crate::events::Events;
 use crate::kept::Kept;
 use crate::rest::{Door, Doors};
 use crate::router::Process;
+use crate::uplinks::Uplinks;
 use crate::{Doing, Instance, NodeError};
 
 pub(crate) use base::Base;
@@ -64,6 +65,7 @@ pub(crate) struct SlowPaths {
     reapers: HashMap<String, JoinHandle<()>>,
     /// Where their programs change rules of their slices.
     doors: Doors,
+    uplinks: Uplinks,
     /// Follows link states.
     carrier: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
 }
@@ -131,9 +133,15 @@ impl SlowPaths {
         self.doors = doors;
     }
 
-    /// Documents of routers that they were made from.
+    /// Documents of routers that they were made from, with the uplinks that are whole.
     pub(crate) fn documents(&self) -> impl Iterator<Item = (RouterId, europa_api::Router)> {
-        self.all.values().map(|one| (RouterId::of(&one.router), one.router.clone()))
+        let made = |one: &SlowPath| self.uplinks.as_made(&one.router);
+        self.all.values().map(move |one| (RouterId::of(&one.router), made(one)))
+    }
+
+    /// Their uplinks.
+    pub(crate) fn uplinks(&self) -> &Uplinks {
+        &self.uplinks
     }
 
     /// Routers whose programs have not been started, or have not finished a change.
@@ -187,6 +195,7 @@ impl SlowPaths {
             instance: instance.clone(),
             documents: documents.clone(),
             ports,
+            uplinks: self.uplinks.clone(),
             routers: missing.filter(|name| !self.all.contains_key(name)).collect(),
         })
     }

@@ -80,7 +80,7 @@ fn at<T>(value: T) -> At<T> {
 }
 
 /// Whether two documents of a router with a slow path want the same namespace and devices there:
-/// files, programs, static routes and neighbours change in place.
+/// files, programs, the uplink, static routes and neighbours change in place.
 pub fn same(one: &Router, other: &Router) -> bool {
     one.interfaces == other.interfaces
 }
@@ -88,6 +88,17 @@ pub fn same(one: &Router, other: &Router) -> bool {
 /// Whether two documents of a router want the same slow path in all.
 pub fn same_whole(one: &Router, other: &Router) -> bool {
     same(one, other) && one.slow_path == other.slow_path && same_static(one, other)
+}
+
+/// A router's document, with an uplink or without one.
+pub fn with_uplink(router: &Router, has: bool) -> Router {
+    let mut router = router.clone();
+    if let Some(slow_path) = &mut router.slow_path
+        && slow_path.has_uplink() != has
+    {
+        slow_path.value.uplink = has.then(|| at(true));
+    }
+    router
 }
 
 /// Whether two documents of a router want the same routes and neighbours there.

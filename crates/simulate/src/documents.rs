@@ -284,11 +284,12 @@ fn text(kind: u8, number: u8, variant: u8) -> String {
                     "interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{program: [/bin/true]}}\n"
                 ),
                 9 => format!("interfaces: {{b: {{link: l{link}}}}}\nfast_path: {{click: Idle}}\n"),
-                // Two slow paths that differ in a command.
+                // Two slow paths that differ in an uplink and a command.
                 10 | 15 => format!(
                     "interfaces: {{b: {{link: l{link}, addresses: [10.6.{number}.1/24]}}}}\n\
                      fast_path: {{builtin: ipv4, routes: kernel}}\n\
-                     slow_path: {{run: [{{name: a, command: [/bin/true, t{variant}]}}]}}\n"
+                     slow_path: {{uplink: {}, run: [{{name: a, command: [/bin/true, t{variant}]}}]}}\n",
+                    variant == 10
                 ),
                 11 => format!(
                     "interfaces: {{b: {{link: l{link}, addresses: [10.6.{number}.1/24]}}}}\n\

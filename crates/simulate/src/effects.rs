@@ -1,6 +1,7 @@
 //! Steps, as the simulated kernel carries them out: each with the order that the kernel insists
 //! on, and each may end half-way.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use europa_api::{Host, Port, Router};
@@ -230,6 +231,10 @@ fn change_slow_paths(world: &mut World, to: &[Router], half: bool) -> Result<(),
     for router in to.iter().take(most) {
         world.slow_paths.insert(RouterId::of(router), router.clone());
     }
+    // Only when all have been made.
+    let has = |router: &&Router| router.slow_path.as_ref().is_some_and(|one| one.has_uplink());
+    world.uplinks =
+        if half { BTreeSet::new() } else { to.iter().filter(has).map(RouterId::of).collect() };
     Ok(())
 }
 

@@ -1,12 +1,13 @@
 //! One history: operations and faults from a seed, and the properties after each.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use europa_api::Kept;
 use europa_api::rest::{Applied, ProblemDetails};
+use europa_api::{Kept, Router};
 use europa_control::{Accepted, Engine, Machine, Outcome, Refusal, Submission, Ticket, Time};
-use europa_plan::{Desired, Failure, SliceId, Step, diff, list};
+use europa_plan::{Desired, Failure, RouterId, SliceId, Step, diff, list};
 use fastrand::Rng;
 
 use crate::documents::{Choice, documents, first, next, restore};
@@ -486,6 +487,11 @@ impl History {
             world.programs.keys().find(|name| !world.slow_paths.contains_key(*name))
         {
             return Err(format!("programs of {router} run without a slow path"));
+        }
+        let has = |made: &&Router| made.slow_path.as_ref().is_some_and(|one| one.has_uplink());
+        let wanted: BTreeSet<_> = world.slow_paths.values().filter(has).map(RouterId::of).collect();
+        if world.uplinks != wanted {
+            return Err(format!("uplinks of {:?} are there, not of {wanted:?}", world.uplinks));
         }
         if world.numbered != world.store.numbered {
             return Err("numbered rules in force are not those that are kept".into());

@@ -239,6 +239,10 @@ impl SimMachine {
                 world.programs.get(name).is_none_or(|read| read.slow_path == made.slow_path);
             is_done && wanted.is_some_and(|w| w.slow_path.is_some() && w == made)
         });
+        // All of them are adopted, or all are made whole again.
+        if world.uplinks.iter().any(|name| !world.slow_paths.contains_key(name)) {
+            world.uplinks.clear();
+        }
         let lost: Vec<_> = world
             .ports
             .iter()

@@ -75,6 +75,8 @@ pub(crate) struct World {
     pub(crate) hosts: Vec<Host>,
     /// Documents that slow paths were made from.
     pub(crate) slow_paths: BTreeMap<RouterId, Router>,
+    /// Routers whose uplinks are whole.
+    pub(crate) uplinks: BTreeSet<RouterId>,
     /// The documents that programs of slow paths have read.
     pub(crate) programs: BTreeMap<RouterId, Router>,
     /// Relays.
@@ -233,7 +235,14 @@ impl World {
         Actual {
             ports: ports.collect(),
             hosts: Arc::new(self.hosts.clone()),
-            slow_paths: self.slow_paths.clone(),
+            slow_paths: self
+                .slow_paths
+                .iter()
+                .map(|(name, made)| {
+                    let has = self.uplinks.contains(name);
+                    (name.clone(), slow_paths::with_uplink(made, has))
+                })
+                .collect(),
             idle: self.idle().cloned().collect(),
             tools: Tools { frr_reload: true, birdc: true },
             relays: self.relays.clone(),

@@ -90,7 +90,8 @@ pub(crate) fn index_of(netlink: &mut Netlink, device: &str) -> io::Result<u32> {
     netlink::number(&netlink.ask(request)?, 4).ok_or_else(|| io::Error::other("a short answer"))
 }
 
-fn octets(address: IpAddr) -> (u8, Vec<u8>) {
+/// The family of an address, and its bytes.
+pub(crate) fn octets(address: IpAddr) -> (u8, Vec<u8>) {
     match address {
         IpAddr::V4(address) => (libc_family::INET, address.octets().to_vec()),
         IpAddr::V6(address) => (libc_family::INET6, address.octets().to_vec()),

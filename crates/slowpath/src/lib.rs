@@ -19,6 +19,7 @@
 //! | `environment`| the file system and the rights of its programs                    |
 //! | `place`      | writes files there while programs run                             |
 //! | `init`       | process 1 of the pid namespace; reaps processes                   |
+//! | `uplink`     | the veth pair to the machine for packets that Linux starts        |
 //! | `output`     | copies a program's output into its log                            |
 //! | `policy`     | the settings of Linux that affect forwarding, for each interface  |
 //! | `aliases`    | IPv4 addresses that stand for IPv6 next hops                      |
@@ -61,6 +62,7 @@ mod neighbours;
 mod output;
 mod place;
 mod policy;
+pub mod uplink;
 pub mod users;
 
 pub use device::{

@@ -77,7 +77,8 @@ impl Ids {
         }
     }
 
-    fn number(self) -> u32 {
+    /// The number of its range: less than 4096, and of no other slow path of the machine.
+    pub fn number(self) -> u32 {
         self.first.saturating_sub(FIRST_ID) / IDS
     }
 

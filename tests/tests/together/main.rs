@@ -22,6 +22,7 @@ mod mpeg;
 mod own_keys;
 mod programs;
 mod ssh;
+mod uplink;
 mod users;
 #[path = "../wire/mod.rs"]
 mod wire;

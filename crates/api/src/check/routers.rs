@@ -332,6 +332,16 @@ pub(super) fn slow_path(router: &Router, problems: &mut Vec<Problem>) {
         let message = format!("a router with a slow path has at most {most} interfaces");
         problems.push(Problem::new(slow_path.place, message).label("too many interfaces"));
     }
+    let uplink = router.slow_path.as_ref().and_then(|slow_path| slow_path.uplink);
+    if let Some(uplink) = uplink
+        && let Some((name, _)) = router.interfaces.0.iter().find(|(name, _)| ***name == *"uplink")
+    {
+        problems.push(
+            Problem::new(name.place, "the uplink's device has the name uplink")
+                .label("needs another name")
+                .also(uplink.place, "the uplink"),
+        );
+    }
 }
 
 fn own_address(address: &At<IpNet>, problems: &mut Vec<Problem>) {

@@ -127,6 +127,14 @@ impl Node {
         self.reconcile();
     }
 
+    /// Makes uplinks whole after another program has removed a part of them.
+    pub(crate) fn mend_uplinks(&mut self, lost: &str) {
+        if self.engine.is_settled() && self.slow_paths.uplinks().lose() {
+            self.events.warn("node", "", "Drifted", format!("{lost}: gone"));
+            self.reconcile();
+        }
+    }
+
     fn start_switch_if_none(&mut self) -> Result<(), NodeError> {
         self.substrate_opened()?;
         if self.switch.is_none() && self.revival.due.is_none() {

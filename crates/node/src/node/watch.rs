@@ -24,6 +24,7 @@ impl Node {
             let made = || Made {
                 hosts: self.hosts_made.clone(),
                 slow_paths: self.slow_paths.namespaces(&self.instance),
+                uplinks: self.slow_paths.uplinks().clone(),
             };
             self.drift.look(made);
         }

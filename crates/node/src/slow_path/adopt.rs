@@ -47,6 +47,7 @@ impl SlowPaths {
                 self.all.insert(router.full_name(), one);
             }
         }
+        self.uplinks.adopt(instance, |router| self.all.contains_key(router));
         Ok(())
     }
 

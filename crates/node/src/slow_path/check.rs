@@ -9,9 +9,14 @@ use europa_api::{At, Problem, Reload, Router};
 use europa_slowpath::environment::{PATH, check_capabilities, missing_on_host, own};
 use nix::unistd::User;
 
+use crate::uplinks;
+
 /// Reports the impossible parts of a router's slow path.
 pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
     let Some(slow_path) = &router.slow_path else { return };
+    if let (Some(uplink), Some((why, help))) = (slow_path.uplink, uplinks::refused()) {
+        problems.push(Problem::new(uplink.place, why).label("not possible here").help(help));
+    }
     for file in &slow_path.files {
         if let Some(directory) = missing_on_host(&file.path) {
             let message = format!("this machine has no {}", directory.display());

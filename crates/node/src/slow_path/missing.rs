@@ -8,6 +8,7 @@ use europa_slowpath::namespace;
 
 use super::SlowPath;
 use super::make::{facts, make_one};
+use crate::uplinks::Uplinks;
 use crate::{Doing, Instance, NodeError};
 
 /// Slow paths to be made.
@@ -16,6 +17,7 @@ pub(crate) struct Missing {
     pub(super) documents: Arc<Documents>,
     /// Of devices; not those of slow paths.
     pub(super) ports: Vec<Port>,
+    pub(super) uplinks: Uplinks,
     /// The routers whose slow paths they are.
     pub(super) routers: Vec<String>,
 }
@@ -31,11 +33,14 @@ pub(crate) struct Made {
 }
 
 impl Missing {
-    /// Makes them, one after the other.
+    /// Makes them, one after the other, and then the uplinks of all.
     pub(crate) fn make(self) -> Made {
         let mut made = Made { all: Vec::new(), failed: None, plans: Vec::new(), ports: Vec::new() };
         if self.documents.routers.iter().any(|router| router.slow_path.is_some()) {
             made.failed = self.make_into(&mut made).err();
+        }
+        if made.failed.is_none() {
+            made.failed = self.uplinks.converge(&self.instance, &self.documents).err();
         }
         made.ports = self.ports;
         made

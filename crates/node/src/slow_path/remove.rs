@@ -68,6 +68,7 @@ impl SlowPaths {
         };
         let reaper = std::thread::Builder::new().name("reaper".into());
         self.reapers.insert(name.to_owned(), reaper.spawn(reap).doing(what())?);
+        self.uplinks.remove(name)?;
         let outside = Namespace::named(&namespace::outside_name(instance.name())).doing(what())?;
         for interface in &interfaces {
             // Its other end goes with it.
@@ -86,6 +87,7 @@ impl SlowPaths {
         for (_, one) in self.all.drain() {
             one.end();
         }
+        self.uplinks.lose();
         for (_, reaper) in self.reapers.drain() {
             let _ = reaper.join();
         }

@@ -40,14 +40,18 @@ impl SlowPaths {
             .iter()
             .map(|daemon| (daemon.name.clone(), daemon.seen(|seen| json!(seen))))
             .collect();
-        Some(json!({
+        let mut status = json!({
             "changes_told": of(&one.progress.told),
             "changes_refused": of(&one.progress.refused),
             "by_linux": one.progress.by_linux(),
             "packets_by_linux": one.progress.counts(),
             "packets_too_many": one.progress.policed(),
             "programs": programs,
-        }))
+        });
+        if let (Some(uplink), Some(all)) = (self.uplinks.status(router), status.as_object_mut()) {
+            all.insert("uplink".to_owned(), uplink);
+        }
+        Some(status)
     }
 
     /// The faults of a router's programs, in words; none if all work.

@@ -55,7 +55,7 @@ impl SimMachine {
 
     /// Another program changes objects behind the node's back.
     pub(crate) fn by_hand(&mut self, rng: &mut Rng) {
-        match rng.u8(..3) {
+        match rng.u8(..4) {
             0 => {
                 if let Some(host) = self.world.hosts.iter_mut().next() {
                     host.gateway.clear();
@@ -72,9 +72,10 @@ impl SimMachine {
                     self.world.hosts.remove(0);
                 }
             }
-            _ => {
+            2 => {
                 self.world.filters.pop();
             }
+            _ => self.world.uplinks.clear(),
         }
     }
 }

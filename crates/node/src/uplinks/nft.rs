@@ -1,0 +1,73 @@
+//! The program `nft`.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::{Doing, NodeError};
+
+const FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/usr/local/sbin"];
+
+/// The path of the program.
+fn path() -> Option<String> {
+    let mut paths = FOLDERS.iter().map(|folder| format!("{folder}/nft"));
+    paths.find(|path| Path::new(path).exists())
+}
+
+/// Whether this machine has it.
+pub(super) fn is_there() -> bool {
+    path().is_some()
+}
+
+fn call(arguments: &[&str], input: &str) -> Result<Output, NodeError> {
+    let missing = || NodeError::Refused("there is no program nft: install nftables".into());
+    let mut child = Command::new(path().ok_or_else(missing)?)
+        .args(arguments)
+        .env("LC_ALL", "C")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .doing("starting nft")?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // One that has ended early says why.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    child.wait_with_output().doing("waiting for nft")
+}
+
+fn failed(output: &Output) -> NodeError {
+    let said = String::from_utf8_lossy(&output.stderr);
+    NodeError::Refused(format!("nft: {}", said.trim()))
+}
+
+/// Carries out commands: all of them or none.
+pub(super) fn run(script: &str) -> Result<(), NodeError> {
+    let output = call(&["-f", "-"], script)?;
+    if output.status.success() { Ok(()) } else { Err(failed(&output)) }
+}
+
+/// A table of the family `inet` as JSON; none if it is not there.
+pub(super) fn list(table: &str) -> Result<Option<String>, NodeError> {
+    let output = call(&["-j", "list", "table", "inet", table], "")?;
+    if output.status.success() {
+        return Ok(Some(String::from_utf8_lossy(&output.stdout).into_owned()));
+    }
+    let is_missing = String::from_utf8_lossy(&output.stderr).contains("No such file or directory");
+    if is_missing { Ok(None) } else { Err(failed(&output)) }
+}
+
+/// All chains of the machine as JSON.
+pub(super) fn chains() -> Result<String, NodeError> {
+    let output = call(&["-j", "list", "chains"], "")?;
+    match output.status.success() {
+        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
+        false => Err(failed(&output)),
+    }
+}
+
+/// Removes a table of the family `inet`, if it is there.
+pub(super) fn delete(table: &str) -> Result<(), NodeError> {
+    // Without the first command, the second one fails if there is none.
+    run(&format!("add table inet {table}\ndelete table inet {table}\n"))
+}
