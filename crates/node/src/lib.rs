@@ -10,7 +10,7 @@
 //! | `switch`   | the switch: started, configured, restarted                       |
 //! | `relays`   | pools for packets that hosts send over lines                     |
 //! | `router`   | one router: pool, process, back-off                              |
-//! | `program`  | checks of users' own data planes before their start              |
+//! | `program`  | where programs are; checks of users' own data planes             |
 //! | `queues`   | queues of ports, and their counters                              |
 //! | `grants`   | files and sockets that routers may use                           |
 //! | `capture`  | captures: permitted interfaces, duration                         |

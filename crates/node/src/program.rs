@@ -1,9 +1,21 @@
-//! Data planes of users' own: checks before one is started.
+//! Programs of this machine: where they are, and checks of users' own data planes before their start.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 
 use europa_api::{Problem, Router};
+use europa_slowpath::environment::PATH;
+
+/// Whether there is a file that can be executed.
+pub(crate) fn is_program(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
+}
+
+/// Where a program is, in the folders of [`PATH`].
+pub(crate) fn find(name: &str) -> Option<PathBuf> {
+    PATH.split(':').map(|folder| Path::new(folder).join(name)).find(|path| is_program(path))
+}
 
 /// Reports a program that this machine does not have, or that cannot be executed.
 pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {

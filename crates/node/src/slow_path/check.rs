@@ -1,14 +1,13 @@
 //! Checks of a slow path before any step: whether this machine has its programs, users and
 //! directories.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use europa_api::{At, Problem, Reload, Router};
 use europa_slowpath::environment::{PATH, check_capabilities, missing_on_host, own};
 use nix::unistd::User;
 
+use crate::program::{find, is_program};
 use crate::uplinks;
 
 /// Reports the impossible parts of a router's slow path.
@@ -65,14 +64,9 @@ pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
 
 /// The mistakes of a program; `made` has the files that the slow path makes itself.
 fn missing(program: &At<String>, made: impl Fn(&str) -> bool) -> Option<Problem> {
-    let is_program = |path: &Path| {
-        fs::metadata(path)
-            .is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
-    };
     let (name, path) = (&*program.value, Path::new(&program.value));
     if !path.is_absolute() {
-        let found = PATH.split(':').any(|folder| is_program(&Path::new(folder).join(name)));
-        return (!found).then(|| {
+        return find(name).is_none().then(|| {
             Problem::new(program.place, format!("there is no program {name:?}"))
                 .label("not found")
                 .help(format!("searched in {PATH}; is its package installed?"))

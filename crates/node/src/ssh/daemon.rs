@@ -22,6 +22,7 @@ use super::account::{ACCOUNT, Account};
 use super::attend::{Happened, Ward};
 use crate::backoff::Backoff;
 use crate::events::Events;
+use crate::program::find;
 use crate::{Doing, Instance, Lifetime, NodeError};
 
 /// The program.
@@ -40,11 +41,6 @@ const EMPTY: &str = "/run/sshd";
 /// Where the program `europa` is for the account.
 pub(super) fn program(instance: &Instance) -> PathBuf {
     instance.ssh().join("europa")
-}
-
-/// Where a program of OpenSSH is.
-pub(super) fn find(name: &str) -> Option<PathBuf> {
-    PATH.split(':').map(|folder| Path::new(folder).join(name)).find(|path| path.is_file())
 }
 
 /// The sshd of a node, with its files.

@@ -17,8 +17,9 @@ use nix::sys::signal::Signal;
 use nix::sys::statfs::fstatfs;
 use nix::unistd::{Uid, User, setsid};
 
-use super::daemon::{SSHD, find};
+use super::daemon::SSHD;
 use crate::Instance;
+use crate::program::find;
 
 /// Files of sshd inside a router: its own directory there.
 const INSIDE: &str = "/run/europa-ssh";

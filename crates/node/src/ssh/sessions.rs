@@ -221,7 +221,7 @@ impl Sessions {
 
     /// Forgets sessions that have ended, and ends those whose right has gone.
     pub(super) fn look(&self) {
-        self.bury();
+        self.forget_ended();
         if self.lock().all.is_empty() {
             return;
         }
@@ -235,11 +235,11 @@ impl Sessions {
             {
                 session.tell(why);
             }
-            session.press();
+            session.kill_late();
         }
     }
 
-    fn bury(&self) {
+    fn forget_ended(&self) {
         let mut inside = self.lock();
         let ended = |session: &mut Session| session.is_over();
         let over: Vec<u64> =
@@ -263,7 +263,7 @@ impl Sessions {
         let since = Instant::now();
         self.lock().ended = true;
         loop {
-            self.bury();
+            self.forget_ended();
             let mut inside = self.lock();
             if inside.all.is_empty() {
                 return;
@@ -272,7 +272,7 @@ impl Sessions {
                 if session.told.is_none() {
                     session.tell("the node goes down".to_owned());
                 }
-                session.press();
+                session.kill_late();
             }
             drop(inside);
             if since.elapsed() > 2 * GRACE {
@@ -305,7 +305,7 @@ impl Session {
     }
 
     /// Kills a session that does not end on the order.
-    fn press(&self) {
+    fn kill_late(&self) {
         if self.told.is_some_and(|told| told.elapsed() > GRACE)
             && let Err(error) = self.child.kill(Signal::SIGKILL)
         {

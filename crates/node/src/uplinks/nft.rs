@@ -1,27 +1,22 @@
 //! The program `nft`.
 
 use std::io::Write;
-use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::program::find;
 use crate::{Doing, NodeError};
 
-const FOLDERS: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/bin", "/usr/local/sbin"];
-
-/// The path of the program.
-fn path() -> Option<String> {
-    let mut paths = FOLDERS.iter().map(|folder| format!("{folder}/nft"));
-    paths.find(|path| Path::new(path).exists())
-}
+/// The program.
+const NFT: &str = "nft";
 
 /// Whether this machine has it.
 pub(super) fn is_there() -> bool {
-    path().is_some()
+    find(NFT).is_some()
 }
 
 fn call(arguments: &[&str], input: &str) -> Result<Output, NodeError> {
     let missing = || NodeError::Refused("there is no program nft: install nftables".into());
-    let mut child = Command::new(path().ok_or_else(missing)?)
+    let mut child = Command::new(find(NFT).ok_or_else(missing)?)
         .args(arguments)
         .env("LC_ALL", "C")
         .stdin(Stdio::piped())
