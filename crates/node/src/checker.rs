@@ -35,6 +35,9 @@ pub(crate) struct Checker {
     left: VecDeque<Trial>,
     warnings: Vec<String>,
     until: Instant,
+    group: Option<Group>,
+    /// Kills of its group before it started.
+    kills_before: Option<u64>,
 }
 
 impl Checker {
@@ -48,6 +51,7 @@ impl Checker {
         if let Some(group) = &group {
             group.set(&Limits { memory_bytes: Some(MEMORY_BYTES), ..Limits::default() })?;
         }
+        let kills_before = group.as_ref().and_then(Group::memory_kills);
         let who = || "the process that checks configurations".to_owned();
         let failed = |error| NodeError::Channel { who: who(), error };
         let (orders, theirs) = pair().map_err(failed)?;
@@ -68,7 +72,8 @@ impl Checker {
             pid_namespace: true,
         })?;
         let until = Instant::now() + PATIENCE;
-        let mut checker = Self { child, orders, left: plans.into(), warnings: Vec::new(), until };
+        let (left, warnings) = (plans.into(), Vec::new());
+        let mut checker = Self { child, orders, left, warnings, until, group, kills_before };
         checker.ask()?;
         Ok(checker)
     }
@@ -119,12 +124,15 @@ impl Checker {
                 }
                 Ok(None) if self.until <= Instant::now() => {
                     let seconds = PATIENCE.as_secs();
-                    return Verdict::Wrong(format!(
-                        "{}: reading this configuration takes longer than {seconds} s",
-                        self.left.front().map_or("", |trial| trial.start.file.as_str()),
-                    ));
+                    return self.wrong(format!("takes longer than {seconds} s"));
                 }
                 Ok(None) => return Verdict::NotYet,
+                Err(_) if self.used_up_its_memory() => {
+                    let mebibytes = MEMORY_BYTES >> 20;
+                    return self.wrong(format!(
+                        "takes more than {mebibytes} MiB: use fewer elements, or smaller tables"
+                    ));
+                }
                 Err(error) => {
                     let what = "the process that checks configurations ended";
                     return Verdict::Failed(format!(
@@ -133,6 +141,17 @@ impl Checker {
                 }
             }
         }
+    }
+
+    /// The refusal of the configuration that it reads.
+    fn wrong(&self, why: String) -> Verdict {
+        let file = self.left.front().map_or("", |trial| trial.start.file.as_str());
+        Verdict::Wrong(format!("{file}: reading this configuration {why}"))
+    }
+
+    fn used_up_its_memory(&self) -> bool {
+        let kills = self.group.as_ref().and_then(Group::memory_kills);
+        kills.zip(self.kills_before).is_some_and(|(now, before)| now > before)
     }
 }
 

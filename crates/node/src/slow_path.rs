@@ -9,42 +9,35 @@ mod board;
 mod change;
 mod check;
 mod daemons;
+mod follow;
 mod handlers;
 mod make;
 mod missing;
 mod reload;
 mod remove;
 mod show;
+mod start;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
 use europa_api::Documents;
-use europa_channel::{Channel, pair};
 use europa_plan::RouterId;
 use europa_plan::slow_path_change::{Action, BIRDC, FRR_RELOAD, Tools};
 use europa_plan::slow_paths::{is_hidden, same, same_whole};
 use europa_plan::wires::is_wire;
-use europa_port::Namespace;
-use europa_router::orders::{Answer, Order};
 use europa_sandbox::Child;
-use europa_sandbox::cgroup::Cgroups;
-use europa_slowpath::environment::{self, folder};
-use europa_slowpath::users::Ids;
-use europa_slowpath::{MirrorError, Notice, Progress, Spec, carrier, mirror, namespace, resume};
+use europa_slowpath::environment;
+use europa_slowpath::{Progress, Spec, carrier};
 use serde::{Deserialize, Serialize};
 
-use crate::cages::Cages;
-use crate::events::Events;
 use crate::kept::Kept;
 use crate::rest::{Door, Doors};
-use crate::router::Process;
 use crate::uplinks::Uplinks;
-use crate::{Doing, Instance, NodeError};
+use crate::{Instance, NodeError};
 
 pub(crate) use base::Base;
 use board::Board;
@@ -53,7 +46,6 @@ use daemons::Daemon;
 use make::watches;
 pub(crate) use missing::{Made, Missing};
 pub(crate) use reload::Reloaded;
-use reload::Reloads;
 pub(crate) use remove::remove;
 
 /// The slow paths of a node.
@@ -263,161 +255,4 @@ impl SlowPath {
         let record = Record { router: name.clone(), text };
         kept.note(&record_name(&name), None, &record)
     }
-}
-
-/// A way to follow a router's Linux.
-type Follow = fn(Spec, Channel<Order, Answer>, Arc<Progress>, Notice) -> Result<(), MirrorError>;
-
-impl SlowPaths {
-    /// Lets a router's process with its configuration follow its Linux.
-    pub(crate) fn follow(
-        &self,
-        router: &str,
-        process: &mut Process,
-        events: &Events,
-    ) -> Result<(), NodeError> {
-        self.follow_by(router, process, events, mirror)
-    }
-
-    /// The same for a process that followed it already, told by another node.
-    pub(crate) fn follow_on(
-        &self,
-        router: &str,
-        process: &mut Process,
-        events: &Events,
-    ) -> Result<(), NodeError> {
-        self.follow_by(router, process, events, resume)
-    }
-
-    fn follow_by(
-        &self,
-        router: &str,
-        process: &mut Process,
-        events: &Events,
-        by: Follow,
-    ) -> Result<(), NodeError> {
-        if !self.all.contains_key(router) {
-            return Ok(());
-        }
-        let (feed, theirs) = pair()
-            .map_err(|error| NodeError::Channel { who: format!("router {router}"), error })?;
-        process.admit(theirs.as_fd())?;
-        self.mirror_to(router, feed, events, by)
-    }
-
-    /// Has the routes of a kernel router's program follow its Linux, if that asks for any.
-    pub(crate) fn fill(
-        &self,
-        router: &str,
-        cages: &mut Cages,
-        events: &Events,
-    ) -> Result<(), NodeError> {
-        let Some(one) = self.all.get(router) else { return Ok(()) };
-        match cages.fill(router, one.spec.namespace.inode)? {
-            Some(feed) => self.mirror_to(router, feed, events, mirror),
-            None => Ok(()),
-        }
-    }
-
-    /// Starts the thread that mirrors a router's Linux.
-    fn mirror_to(
-        &self,
-        router: &str,
-        feed: Channel<Order, Answer>,
-        events: &Events,
-        by: Follow,
-    ) -> Result<(), NodeError> {
-        let Some(one) = self.all.get(router) else { return Ok(()) };
-        let (spec, progress, name) =
-            (one.spec.clone(), Arc::clone(&one.progress), router.to_owned());
-        let (events, of) = (events.clone(), router.to_owned());
-        let notice: Notice = Box::new(move |what| events.note("router", &of, "Forwards", what));
-        // Ends with the router's process, which closes its end.
-        let run = move || {
-            if let Err(error) = by(spec, feed, progress, notice) {
-                tracing::error!("router {name}: its routes are not followed any more: {error}");
-            }
-        };
-        let thread = std::thread::Builder::new().name("mirror".into());
-        thread.spawn(run).doing(format!("following the routes of {router}"))?;
-        Ok(())
-    }
-
-    /// Starts the missing programs, carries changes out on the others, and follows the link states
-    /// of all. Returns the programs that are to read their files again.
-    pub(crate) fn start(
-        &mut self,
-        instance: &Instance,
-        kept: &Kept,
-        cgroups: &Cgroups,
-        events: &Events,
-    ) -> Result<Vec<Reloads>, NodeError> {
-        if let Some((stop, thread)) = self.carrier.take() {
-            stop.store(true, Ordering::Relaxed);
-            let _ = thread.join();
-        }
-        if let Ok(outside) = Namespace::named(&namespace::outside_name(instance.name())) {
-            let watches: Vec<_> =
-                self.all.values().flat_map(|one| one.watches.iter().cloned()).collect();
-            let stop: Arc<AtomicBool> = Arc::default();
-            let stopped = Arc::clone(&stop);
-            let run = move || {
-                if let Err(error) = carrier::follow(&watches, &outside, &stopped) {
-                    tracing::error!("link states are not followed any more: {error}");
-                }
-            };
-            let thread = std::thread::Builder::new().name("carrier".into());
-            self.carrier = Some((stop, thread.spawn(run).doing("following link states")?));
-        }
-        let mut all = Vec::new();
-        for (name, one) in &mut self.all {
-            let reloads = match &one.base {
-                Some(_) if !one.is_unfinished() => None,
-                Some(base) => {
-                    let base = Arc::clone(base);
-                    one.finish_change(instance)?;
-                    let reloads = one.act(&base)?;
-                    one.note(kept)?;
-                    reloads
-                }
-                None => {
-                    let folder = folder(&instance.directory(), name);
-                    let ids = Ids::of(&folder).doing(format!("the users of {name}"))?;
-                    let before = (one.after.take(), one.first.take());
-                    let whole = (cgroups, events);
-                    let base = Base::new(instance, kept, whole, (name, ids), &one.stop, before);
-                    start_one(one, &Arc::new(base), &self.doors)?;
-                    None
-                }
-            };
-            all.extend(reloads);
-        }
-        Ok(all)
-    }
-}
-
-/// Starts the programs of a slow path for the first time.
-fn start_one(one: &mut SlowPath, base: &Arc<Base>, doors: &Doors) -> Result<(), NodeError> {
-    one.base = Some(Arc::clone(base));
-    one.pending.clear();
-    match doors.open(&one.spec.namespace, &one.router.slice) {
-        Ok(door) => one.door = door,
-        // Programs of another node's time can take its name; they lose its purpose.
-        Err(error) => tracing::warn!("router {}: rules from inside: {error}", one.spec.router),
-    }
-    for daemon in one.daemons.clone() {
-        one.keep(base, &daemon, false)?;
-    }
-    if one.daemons.is_empty() {
-        // Programs of `europa exec` have limits too.
-        let base = Arc::clone(base);
-        let limit = move || {
-            if let Err(error) = base.group() {
-                tracing::warn!("router {}: {error}", base.router);
-            }
-        };
-        let thread = std::thread::Builder::new().name("limits".into());
-        thread.spawn(limit).doing("limiting a slow path")?;
-    }
-    Ok(())
 }

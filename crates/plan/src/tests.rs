@@ -245,3 +245,23 @@ fn needs_of_ports_are_met_once() {
     let steps = list(&diff(&desired(&documents, &there), &there), &there);
     assert_eq!(steps, ["prepare the device of port p"]);
 }
+
+/// A cubic plan of so many relays takes minutes.
+#[test]
+fn n13_relays_of_many_hosts_are_planned_at_once() {
+    const HOSTS: usize = 2000;
+    let objects: String = (0..HOSTS)
+        .map(|number| {
+            format!(
+                "---\nkind: host\nname: h{number}\ninterfaces: {{eth0: {{link: l{number}}}}}\n\
+                 ---\nkind: link\nname: l{number}\ndelay: 1ms\n\
+                 ---\nkind: router\nname: r{number}\nslice: s\nfast_path: {{builtin: ipv4}}\n\
+                 interfaces: {{i: {{link: l{number}}}}}\n"
+            )
+        })
+        .collect();
+    let documents = documents(&format!("kind: slice\nname: s\n{objects}"));
+    let begun = std::time::Instant::now();
+    assert_eq!(crate::relays::relays(&documents).len(), HOSTS);
+    assert!(begun.elapsed().as_secs() < 10, "{:?}", begun.elapsed());
+}

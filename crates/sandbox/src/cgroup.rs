@@ -345,6 +345,17 @@ impl Group {
         })
     }
 
+    /// Number of processes that the kernel has killed because the group used up its memory. `None`
+    /// without the controller, and on version 1 before Linux 4.13.
+    pub fn memory_kills(&self) -> Option<u64> {
+        let (version, folder) = self.folder(Controller::Memory)?;
+        let file = match version {
+            Version::V1 => "memory.oom_control",
+            Version::V2 => "memory.events",
+        };
+        files::field(&folder.join(file), "oom_kill").ok()
+    }
+
     /// Kills the processes in the group and in those below, and removes the groups; takes as long
     /// as the kernel needs to reap the processes. A group that is not there is no error.
     pub fn remove(&self) -> Result<(), SandboxError> {

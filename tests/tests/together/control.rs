@@ -178,3 +178,40 @@ fn n05_a_change_outlives_a_switch_that_is_killed() {
         until("the switch", || node.stats()["switch"].is_object());
     }
 }
+
+/// A tenant's configuration cannot use up the node's memory, and the refusal names it.
+#[test]
+fn n10_a_configuration_that_takes_all_memory_is_refused() {
+    skip_without!();
+    if !std::path::Path::new("/sys/fs/cgroup/memory").exists()
+        && !std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers")
+            .is_ok_and(|names| names.contains("memory"))
+    {
+        println!("skipped: no memory controller");
+        return;
+    }
+    let (_lab, node) = node();
+    node.up(LAB);
+    // A table of a million addresses takes 24 MB.
+    let tables: String = (0..200)
+        .map(|number| {
+            format!(
+                "s{number} :: EtherSwitch(CAPACITY 1048576); Idle -> s{number} -> Discard;\n      "
+            )
+        })
+        .collect();
+    let greedy = format!(
+        "{LAB}---\nkind: router\nname: greedy\nslice: red\ninterfaces: {{x: {{link: x}}}}\n\
+         fast_path:\n  click: |\n      {tables}\n"
+    );
+    let file = node.file("greedy.yaml", &greedy);
+    let refused = node.attempt(&["apply", &file]);
+    assert!(!refused.status.success(), "{}", refused.stdout);
+    for wanted in ["red/greedy", "takes more than 1024 MiB"] {
+        assert!(refused.stderr.contains(wanted), "{wanted} is not in\n{}", refused.stderr);
+    }
+    let ping = node.host("h").ping("10.0.0.1", 2, &["-W", "1"]);
+    assert!(ping.is_ok_and(|ping| ping.is_perfect()), "the other routers go on");
+    let file = node.file("good.yaml", LAB);
+    node.run(&["apply", &file]);
+}

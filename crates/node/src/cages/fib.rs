@@ -18,7 +18,7 @@ use europa_router::orders::{Answer, Order};
 use europa_substrate::HeldMap;
 use ipnet::IpNet;
 
-use super::shape;
+use super::shape::shape;
 
 /// Names of the tables in `bpf/cage.bpf.c`.
 const PORTS: &str = "cage_ports";

@@ -341,7 +341,9 @@ fn memory_limit_hits_its_owner_only() {
     let mut neighbour = start("router", "return", Some(&other), &[]);
     neighbour.ready();
     let mut glutton = start("router", "eat", Some(&small), &[]);
+    assert!(small.memory_kills().is_none_or(|kills| kills == 0));
     assert_eq!(glutton.go(), Exit::Signal(Signal::SIGKILL), "{}", glutton.log());
+    assert!(small.memory_kills().is_none_or(|kills| kills == 1));
     assert_eq!(neighbour.child.try_wait().expect("asked"), None);
     assert!(small.cpu_time().expect("read").is_none_or(|used| used > Duration::from_millis(1)));
     // The same without a limit works, so it was the limit.
