@@ -29,6 +29,8 @@ pub enum Allow {
     Cpu,
     /// `device` of ports and of hosts' interfaces.
     Device,
+    /// `elements` of fast paths: a program of the machine.
+    Elements,
     /// `from` of slow paths' files with an absolute path, or one that leads upward.
     From,
     /// `grants` of routers.
@@ -61,13 +63,14 @@ pub enum Allow {
 
 impl Allow {
     /// All of them.
-    const ALL: [Allow; 20] = [
+    const ALL: [Allow; 21] = [
         Allow::Binds,
         Allow::Capabilities,
         Allow::ClickFile,
         Allow::Container,
         Allow::Cpu,
         Allow::Device,
+        Allow::Elements,
         Allow::From,
         Allow::Grants,
         Allow::Host,
@@ -93,6 +96,7 @@ impl Allow {
             Allow::Container => "container",
             Allow::Cpu => "cpu",
             Allow::Device => "device",
+            Allow::Elements => "elements",
             Allow::From => "from",
             Allow::Grants => "grants",
             Allow::Host => "host",
@@ -144,6 +148,7 @@ pub(crate) fn of_router(router: &Router, reservation: Option<&Reservation>) -> N
     let single = [
         (Allow::Grants, router.grants.first().map(|grant| grant.place)),
         (Allow::ClickFile, leads_out(&fast_path.click_file)),
+        (Allow::Elements, fast_path.elements.as_ref().map(|elements| elements.place)),
         (Allow::Object, leads_out(&object)),
         (Allow::Program, fast_path.program.first().map(|program| program.place)),
         (Allow::Cpu, router.cpu.first().map(|cpu| cpu.place)),

@@ -30,7 +30,7 @@ const MOST_FILE_BYTES: u64 = 32 << 20;
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 pub struct Key {
-    /// `port`, `slice`, `link`, `host`, `router`, `filters`, `user`.
+    /// `port`, `slice`, `link`, `host`, `router`, `filters`, `flow`, `user`.
     pub kind: String,
     /// The name, of a router `SLICE/NAME`.
     pub name: String,
@@ -78,7 +78,7 @@ impl Document {
 #[serde(untagged)]
 pub enum NamedFile {
     /// Its contents; those of an object file are in base64 (RFC 4648). An object may replace its
-    /// source in C.
+    /// source in C. Of a program with elements, its path from the root.
     Text(String),
     /// Why it could not be read.
     Unreadable {
@@ -200,6 +200,10 @@ impl Bundle {
                     Form::Object => {
                         bytes_of(place, Sort::Regular).map(|bytes| BASE64.encode(bytes))
                     }
+                    Form::Program => match place.canonicalize() {
+                        Ok(whole) => Ok(whole.display().to_string()),
+                        Err(error) => Err(error.to_string()),
+                    },
                 };
                 let named = match read {
                     Ok(text) => NamedFile::Text(text),
@@ -302,6 +306,14 @@ impl Bundle {
                         }
                         Err(problem) => problems.push(*problem),
                     }
+                }
+            }
+            if let (Some(elements), Some(source)) = (&mut fast_path.elements, sources.get(source))
+                && !elements.value.starts_with('/')
+            {
+                match self.file(source, elements) {
+                    Ok((_, path)) => elements.value = path,
+                    Err(problem) => problems.push(*problem),
                 }
             }
             let object = fast_path.xdp.as_ref().and_then(|xdp| xdp.value.file());
@@ -437,6 +449,8 @@ enum Form {
     Object,
     /// Of a program: text, and bytes after it is compiled.
     Source,
+    /// Of a program that the node executes: its path.
+    Program,
 }
 
 /// Files that the documents of a text name.
@@ -459,7 +473,12 @@ fn named_files(yaml: &str) -> Vec<(String, Form)> {
             let programs = [("object", Form::Object), ("source", Form::Source)];
             let programs = programs.map(|(field, form)| Some((xdp(&node, field)?, form)));
             let texts = texts.map(|name| (name, Form::Text));
-            texts.chain(programs.into_iter().flatten()).collect::<Vec<_>>()
+            let elements =
+                field(&node, "fast_path").and_then(|fast_path| text(fast_path, "elements"));
+            // The node finds one with a path from the root.
+            let elements = elements.filter(|name| !name.starts_with('/'));
+            let elements = elements.map(|name| (name.to_owned(), Form::Program));
+            texts.chain(programs.into_iter().flatten()).chain(elements).collect::<Vec<_>>()
         })
         .collect()
 }

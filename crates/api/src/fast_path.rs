@@ -40,6 +40,10 @@ pub struct FastPath {
     /// A file with a Click configuration, relative to the YAML file's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub click_file: Option<At<String>>,
+    /// A program that adds elements of the user's own to `click` or `click_file`: its file, relative to
+    /// the YAML file's folder. The router's process executes it in its sandbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elements: Option<At<String>>,
     /// A data plane of the user's own: command and arguments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
@@ -176,6 +180,7 @@ impl Decode for FastPath {
             neighbours: fields.list("neighbours"),
             click: fields.optional("click"),
             click_file: fields.optional("click_file"),
+            elements: fields.optional("elements"),
             program: fields.list("program"),
             xdp: fields.optional("xdp"),
             configuration: None,
@@ -192,6 +197,16 @@ impl Decode for FastPath {
                     .label("has no meaning here");
                 fields.context.report(problem);
             }
+        }
+        if let Some((key, _)) = fields.take("elements")
+            && !fields.has("click")
+            && !fields.has("click_file")
+        {
+            let place = fields.context.place(key);
+            let message = "`elements` belongs to `click` or `click_file`";
+            fields
+                .context
+                .report(Problem::new(place, message).label("no configuration names them"));
         }
         if let Some((key, Node { value: Value::List(words), .. })) = fields.take("program")
             && words.is_empty()

@@ -23,7 +23,7 @@ pub struct Objects {
 /// A document of the node's desired state, and its state.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Object {
-    /// `port`, `slice`, `link`, `host`, `router`, `filters`, `user`.
+    /// `port`, `slice`, `link`, `host`, `router`, `filters`, `flow`, `user`.
     pub kind: String,
     /// Its name; of a router `SLICE/NAME`.
     pub name: String,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use europa_api::rest::{Applied, ProblemDetails};
 use europa_api::{Documents, Kept};
-use europa_plan::{Desired, difference};
+use europa_plan::{Actual, Desired, difference};
 
 use crate::accepted::Accepted;
 use crate::job::{Job, Progress, Purpose, answer, refused, told};
@@ -53,6 +53,14 @@ pub struct Engine {
     waiting: VecDeque<(Submission, Reply)>,
     /// That of the last job.
     ticket: Ticket,
+    /// The last state that a look has found to be as desired.
+    quiet: Option<Quiet>,
+}
+
+/// A state whose plan has no steps and lacks nothing.
+struct Quiet {
+    documents: Arc<Documents>,
+    actual: Actual,
 }
 
 impl Engine {
@@ -92,14 +100,32 @@ impl Engine {
             return;
         }
         machine.probe();
+        if self.is_quiet(machine) {
+            return;
+        }
         let documents = self.accepted.documents.clone();
-        let job = Job::new(Purpose::Restore, documents, self.next_ticket(), machine, now);
+        let job = Job::new(Purpose::Restore, documents.clone(), self.next_ticket(), machine, now);
+        let is_quiet = job.is_empty() && job.desired().missing.is_empty();
+        self.quiet = is_quiet.then(|| Quiet { documents, actual: machine.actual() });
         for (port, why) in &job.desired().missing {
             machine.note(Note::Missing(port, &why.text));
         }
         if !job.is_empty() {
             self.job = Some(job);
         }
+    }
+
+    /// Whether everything that a plan depends on is as it was when there was nothing to do. A plan of
+    /// many routers takes far longer than this.
+    fn is_quiet(&self, machine: &mut impl Machine) -> bool {
+        self.quiet.as_ref().is_some_and(|quiet| {
+            let ports = &quiet.actual.ports;
+            Arc::ptr_eq(&quiet.documents, &self.accepted.documents)
+                && quiet.actual == machine.actual()
+                && ports
+                    .iter()
+                    .all(|port| machine.look(&port.document).is_ok_and(|facts| facts == port.facts))
+        })
     }
 
     /// Gives the current change a turn, or begins the next. Returns whether there is more to do at

@@ -5,6 +5,7 @@
 //! |------------------|------------------------------------------------------------------|
 //! | `options`        | the command line                                                 |
 //! | `load`           | from a text to a router, and the mistakes in it                  |
+//! | `program`        | a program with elements of its own                               |
 //! | `run`            | the whole of a run: load, loop, handlers at the end              |
 //! | `rounds`         | the loop: rounds of the engine, sleep, signals, hot swap         |
 //! | `clock`          | real, faster, slower and simulated time                          |
@@ -26,8 +27,10 @@ mod globals;
 mod kernel_tun;
 pub mod load;
 mod options;
+mod program;
 mod rounds;
 mod run;
 
 pub use options::{Options, Parsed, Source, parse};
+pub use program::main;
 pub use run::{Cost, registry, run, run_with};

@@ -26,13 +26,14 @@ use crate::login::ContextCommand;
 use crate::lsp::LspCommand;
 use crate::observe::ObserveArgs;
 use crate::plot::PlotArgs;
+use crate::sdk::SdkCommand;
 use crate::ssh::ConfigArgs;
 use crate::target::TargetArgs;
 use crate::token::TokenCommand;
 use crate::trace::TraceArgs;
 use crate::{
     bench, capture, check, click, compile, complete, delete, describe, exec, explain, filter,
-    follow, get, graph, import, login, lsp, observe, plot, print, roles, routers, show, ssh,
+    follow, get, graph, import, login, lsp, observe, plot, print, roles, routers, sdk, show, ssh,
     status, target, token, top, trace, up, watch,
 };
 
@@ -378,6 +379,11 @@ enum Command {
         #[command(subcommand)]
         from: Import,
     },
+    /// Make a crate with an element of your own, in Rust.
+    Sdk {
+        #[command(subcommand)]
+        command: SdkCommand,
+    },
     /// Restart routers, each with a new process.
     ///
     /// Other routers are not affected. A restarted router forwards again after about 30 ms.
@@ -513,6 +519,7 @@ impl Command {
                 | Command::Bench { .. }
                 | Command::Click { .. }
                 | Command::Import { .. }
+                | Command::Sdk { .. }
                 | Command::Doctor { .. }
                 | Command::Check(_)
                 | Command::Compile(_)
@@ -596,6 +603,7 @@ impl Cli {
             Command::Import { from: Import::Containerlab { file, output } } => {
                 Ok(import::containerlab(&file, output)?)
             }
+            Command::Sdk { command } => Ok(sdk::sdk(&command)?),
             Command::Restart { routers } => routers::restart(&instance, &routers),
             Command::Delete(args) => delete::delete(&instance, &args),
             Command::Doctor { live: true, json } => show::doctor_live(&instance, json),

@@ -93,6 +93,7 @@ const EXAMPLES: [(&str, &str); 35] = [
     ("context", "europa context list\n  europa context use local"),
     ("ssh-config", "europa ssh-config >> ~/.ssh/config\n  scp file red.r1:"),
     ("import", "europa import containerlab lab.clab.yml > lab.yaml"),
+    ("sdk", "europa sdk new element every-third"),
     ("node", "europa node\n  systemctl enable --now europa@default"),
 ];
 
@@ -104,7 +105,10 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Packets", &["capture", "trace", "graph", "filter", "lsp"]),
     ("Routers", &["read", "write", "restart", "exec"]),
     ("Users", &["login", "logout", "context", "token", "ssh-config"]),
-    ("Other", &["node", "click", "check", "compile", "bench", "completion", "schema", "help"]),
+    (
+        "Other",
+        &["node", "click", "sdk", "check", "compile", "bench", "completion", "schema", "help"],
+    ),
 ];
 
 /// The list of commands for `europa --help`.

@@ -29,6 +29,7 @@
 //! | `target`   | which node a command talks to                                |
 //! | `handler`  | handlers of routers, for `trace` and `graph`                 |
 //! | `import`   | topologies of other tools                                    |
+//! | `sdk`      | crates with elements of users' own                           |
 //! | `follow`   | `events`, `logs`                                             |
 //! | `print`    | `completion`, `man`, `schema`                                |
 //! | `bench`    | `bench`: starts the benchmark                                |
@@ -71,6 +72,7 @@ mod print;
 mod rates;
 mod roles;
 mod routers;
+mod sdk;
 mod selected;
 mod show;
 mod slow_path;

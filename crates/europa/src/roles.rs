@@ -127,7 +127,7 @@ pub(crate) fn router(
     let control = locked_in(&profile, cpus)?;
     // The sandbox has named it after the router, which the arguments have.
     name_process(c"europa-router");
-    finish(europa_router::run(control))
+    finish(europa_router::run(control, europa_router::none))
 }
 
 /// The signaller of a slice.
@@ -147,6 +147,30 @@ const SIGNALLER_DESCRIPTORS: u64 = 4096;
 /// Folders that every program may read: the system's programs and libraries.
 const SYSTEM: [&str; 4] = ["/usr", "/lib", "/lib64", "/bin"];
 
+/// An isolated router with elements of its owner's own, which the program `file` has.
+pub(crate) fn elements(
+    number: u32,
+    name: &str,
+    cpus: &[usize],
+    (writes, file): (bool, &str),
+) -> Result<ExitCode, Failure> {
+    let mut profile = Profile::program(name, number, mounts(&[file.into()]));
+    if writes {
+        profile.limits.file_bytes = WRITTEN_BYTES;
+    }
+    profile.descriptors = vec![CONTROL];
+    let control = locked_in(&profile, cpus)?;
+    finish(europa_router::extended::become_extended(control, file))
+}
+
+/// The files that a program sees: the system's, and those that its command names by a path from the root.
+fn mounts(command: &[String]) -> Vec<Mount> {
+    let words = command.iter().map(Path::new);
+    let named = words.filter(|word| word.is_absolute() && !word.starts_with("/usr"));
+    let seen = SYSTEM.map(Path::new).into_iter().chain(named).filter(|path| path.exists());
+    seen.map(|path| Mount { source: path.into(), target: path.into() }).collect()
+}
+
 /// A user's program as data plane: a router process that executes another program.
 pub(crate) fn program(
     number: u32,
@@ -154,11 +178,7 @@ pub(crate) fn program(
     cpus: &[usize],
     command: &[String],
 ) -> Result<ExitCode, Failure> {
-    let words = command.iter().map(Path::new);
-    let named = words.filter(|word| word.is_absolute() && !word.starts_with("/usr"));
-    let seen = SYSTEM.map(Path::new).into_iter().chain(named).filter(|path| path.exists());
-    let mounts = seen.map(|path| Mount { source: path.into(), target: path.into() }).collect();
-    let mut profile = Profile::program(name, number, mounts);
+    let mut profile = Profile::program(name, number, mounts(command));
     profile.descriptors = vec![CONTROL];
     let control = locked_in(&profile, cpus)?;
     finish(europa_router::become_program(control, command))

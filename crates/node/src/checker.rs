@@ -3,11 +3,12 @@
 //! The text of a tenant is compiled where a tenant's router would run, and nowhere else.
 
 use std::collections::VecDeque;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use europa_channel::{Channel, pair};
+use europa_channel::{Channel, ChannelError, pair};
 use europa_control::Verdict;
 use europa_router::orders::{Answer, Order, Start};
 use europa_sandbox::cgroup::{Group, Limits};
@@ -24,71 +25,110 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A configuration to try, and stand-ins for its grants.
 pub(crate) struct Trial {
+    /// `slice/router`.
+    pub(crate) router: String,
     pub(crate) start: Start,
+    /// The program that has its elements, if they are its owner's own.
+    pub(crate) elements: Option<String>,
     pub(crate) grants: Vec<OwnedFd>,
 }
 
-/// A process that tries configurations, one after the other.
+/// Tries configurations, one after the other. A process tries all of those with the same elements
+/// that follow each other.
 pub(crate) struct Checker {
-    child: Child,
-    orders: Channel<Order, Answer>,
+    process: Checking,
     left: VecDeque<Trial>,
     warnings: Vec<String>,
     until: Instant,
+    number: u32,
+    log: File,
     group: Option<Group>,
     /// Kills of its group before it started.
     kills_before: Option<u64>,
 }
 
-impl Checker {
-    /// Starts a process under the uid of a router with this number, which no router has.
-    pub(crate) fn start(
-        plans: Vec<Trial>,
+/// A process that tries configurations.
+struct Checking {
+    child: Child,
+    orders: Channel<Order, Answer>,
+    elements: Option<String>,
+}
+
+impl Checking {
+    /// Starts one under the uid of a router with this number, which no router has.
+    fn start(
         number: u32,
+        elements: Option<&str>,
         log: &File,
+        group: Option<&Group>,
+    ) -> Result<Self, NodeError> {
+        let (orders, theirs) = pair().map_err(failed)?;
+        let number = number.to_string();
+        let role = if elements.is_some() { "elements" } else { "router" };
+        let mut arguments: Vec<&OsStr> = ["europa", role, "--number", &number, "--name"]
+            .into_iter()
+            .chain(["check/configurations"])
+            .map(OsStr::new)
+            .collect();
+        if let Some(elements) = elements {
+            arguments.extend(["--", elements].map(OsStr::new));
+        }
+        let child = spawn(&SpawnSpec {
+            arguments,
+            environment: Vec::new(),
+            descriptors: vec![theirs.as_fd()],
+            log: log.as_fd(),
+            group,
+            pid_namespace: true,
+        })?;
+        Ok(Self { child, orders, elements: elements.map(str::to_owned) })
+    }
+}
+
+impl Drop for Checking {
+    fn drop(&mut self) {
+        if self.child.kill(Signal::SIGKILL).is_ok() {
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// A failure of the channel to the process.
+fn failed(error: ChannelError) -> NodeError {
+    NodeError::Channel { who: "the process that checks configurations".into(), error }
+}
+
+impl Checker {
+    /// Begins to try `trials`, under the uid of a router with this number, which no router has.
+    pub(crate) fn start(
+        trials: Vec<Trial>,
+        number: u32,
+        log: File,
         group: Option<Group>,
     ) -> Result<Self, NodeError> {
         if let Some(group) = &group {
             group.set(&Limits { memory_bytes: Some(MEMORY_BYTES), ..Limits::default() })?;
         }
         let kills_before = group.as_ref().and_then(Group::memory_kills);
-        let who = || "the process that checks configurations".to_owned();
-        let failed = |error| NodeError::Channel { who: who(), error };
-        let (orders, theirs) = pair().map_err(failed)?;
-        let number = number.to_string();
-        let child = spawn(&SpawnSpec {
-            arguments: vec![
-                "europa".as_ref(),
-                "router".as_ref(),
-                "--number".as_ref(),
-                number.as_ref(),
-                "--name".as_ref(),
-                "check/configurations".as_ref(),
-            ],
-            environment: Vec::new(),
-            descriptors: vec![theirs.as_fd()],
-            log: log.as_fd(),
-            group: group.as_ref(),
-            pid_namespace: true,
-        })?;
-        let until = Instant::now() + PATIENCE;
-        let (left, warnings) = (plans.into(), Vec::new());
-        let mut checker = Self { child, orders, left, warnings, until, group, kills_before };
+        let left = VecDeque::from(trials);
+        let elements = left.front().and_then(|trial| trial.elements.as_deref());
+        let process = Checking::start(number, elements, &log, group.as_ref())?;
+        let (until, warnings) = (Instant::now() + PATIENCE, Vec::new());
+        let mut checker = Self { process, left, warnings, until, number, log, group, kills_before };
         checker.ask()?;
         Ok(checker)
     }
 
     fn ask(&mut self) -> Result<(), NodeError> {
-        if let Some(next) = self.left.front() {
-            self.until = Instant::now() + PATIENCE;
-            let order = Order::Check(Box::new(next.start.clone()));
-            let grants: Vec<BorrowedFd<'_>> = next.grants.iter().map(AsFd::as_fd).collect();
-            self.orders.send(&order, &grants).map_err(|error| NodeError::Channel {
-                who: "the process that checks configurations".into(),
-                error,
-            })?;
+        let Some(next) = self.left.front() else { return Ok(()) };
+        if next.elements != self.process.elements {
+            let elements = next.elements.as_deref();
+            self.process = Checking::start(self.number, elements, &self.log, self.group.as_ref())?;
         }
-        Ok(())
+        self.until = Instant::now() + PATIENCE;
+        let order = Order::Check(Box::new(next.start.clone()));
+        let grants: Vec<BorrowedFd<'_>> = next.grants.iter().map(AsFd::as_fd).collect();
+        self.process.orders.send(&order, &grants).map_err(failed)
     }
 
     /// When to look at it next, though it says nothing.
@@ -98,7 +138,7 @@ impl Checker {
 
     /// The answer to wait for.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.orders.as_fd()
+        self.process.orders.as_fd()
     }
 
     /// Reads its answer, if there is one, and asks the next question.
@@ -107,7 +147,7 @@ impl Checker {
             if self.left.is_empty() {
                 return Verdict::Right(std::mem::take(&mut self.warnings));
             }
-            match self.orders.try_receive() {
+            match self.process.orders.try_receive() {
                 Ok(Some((Answer::Done(warnings), _))) => {
                     let lines = warnings.lines().map(|line| line.replacen(": warning: ", ": ", 1));
                     self.warnings.extend(lines);
@@ -133,6 +173,12 @@ impl Checker {
                         "takes more than {mebibytes} MiB: use fewer elements, or smaller tables"
                     ));
                 }
+                Err(_) if let Some(elements) = &self.process.elements => {
+                    return Verdict::Wrong(format!(
+                        "elements: {elements} ended before it answered: its `main` is to call \
+                         europa_driver::main"
+                    ));
+                }
                 Err(error) => {
                     let what = "the process that checks configurations ended";
                     return Verdict::Failed(format!(
@@ -145,20 +191,13 @@ impl Checker {
 
     /// The refusal of the configuration that it reads.
     fn wrong(&self, why: String) -> Verdict {
-        let file = self.left.front().map_or("", |trial| trial.start.file.as_str());
-        Verdict::Wrong(format!("{file}: reading this configuration {why}"))
+        let which = self.left.front().map(|trial| (&*trial.start.file, &*trial.router));
+        let (file, router) = which.unwrap_or_default();
+        Verdict::Wrong(format!("{file}: reading the configuration of router {router} {why}"))
     }
 
     fn used_up_its_memory(&self) -> bool {
         let kills = self.group.as_ref().and_then(Group::memory_kills);
         kills.zip(self.kills_before).is_some_and(|(now, before)| now > before)
-    }
-}
-
-impl Drop for Checker {
-    fn drop(&mut self) {
-        if self.child.kill(Signal::SIGKILL).is_ok() {
-            let _ = self.child.wait();
-        }
     }
 }

@@ -19,7 +19,8 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
 
 /// Reports a program that this machine does not have, or that cannot be executed.
 pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
-    let Some(command) = router.fast_path.program.first() else { return };
+    let fast_path = &router.fast_path;
+    let Some(command) = fast_path.program.first().or(fast_path.elements.as_ref()) else { return };
     let problem = match fs::metadata(&*command.value) {
         Err(error) => {
             let text = error.to_string();

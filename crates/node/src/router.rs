@@ -223,7 +223,11 @@ impl Router {
         let cpus = argument(if own.is_empty() { cores } else { own });
         // tests/tests/start.rs takes its time: packets must flow soon after it.
         tracing::info!("router {} is started", self.plan.name);
-        let role = if self.plan.program().is_empty() { "router" } else { "program" };
+        let role = match self.plan.elements() {
+            Some(_) => "elements",
+            None if self.plan.program().is_empty() => "router",
+            None => "program",
+        };
         let mut arguments: Vec<&OsStr> = vec![
             "europa".as_ref(),
             role.as_ref(),
@@ -236,11 +240,12 @@ impl Router {
         if self.plan.grants.iter().any(|grant| grant.access() == Access::Write) {
             arguments.push("--writes".as_ref());
         }
-        if self.plan.grants.iter().any(Resource::shares_memory) {
+        if role == "router" && self.plan.grants.iter().any(Resource::shares_memory) {
             arguments.push("--shares".as_ref());
         }
-        if !self.plan.program().is_empty() {
+        if role != "router" {
             arguments.push("--".as_ref());
+            arguments.extend(self.plan.elements().map(OsStr::new));
             arguments.extend(self.plan.program().iter().map(OsStr::new));
         }
         let child = spawn(&SpawnSpec {

@@ -13,6 +13,7 @@ impl RouterPlan {
     pub fn outside(&self) -> Value {
         let place = match &self.place {
             Place::Isolated => json!("isolated"),
+            Place::Elements(file) => json!({ "elements": file }),
             Place::Program(command) => json!({ "program": command }),
             Place::Inline(inline) => json!({ "inline": inline }),
             Place::Kernel => json!("kernel"),

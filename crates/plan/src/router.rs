@@ -18,6 +18,9 @@ use crate::slow_paths::is_hidden;
 pub enum Place {
     /// A process that runs a Click configuration.
     Isolated,
+    /// A process that runs a Click configuration with elements of the user's own: the file of its
+    /// program.
+    Elements(String),
     /// A process of the user's own: the command.
     Program(Vec<String>),
     /// The switch; the router's limits there.
@@ -83,7 +86,15 @@ impl RouterPlan {
     pub fn program(&self) -> &[String] {
         match &self.place {
             Place::Program(command) => command,
-            Place::Isolated | Place::Inline(_) | Place::Kernel => &[],
+            Place::Isolated | Place::Elements(_) | Place::Inline(_) | Place::Kernel => &[],
+        }
+    }
+
+    /// The program that has its elements, if they are the user's own.
+    pub fn elements(&self) -> Option<&str> {
+        match &self.place {
+            Place::Elements(file) => Some(file),
+            _ => None,
         }
     }
 
@@ -132,7 +143,7 @@ impl RouterPlan {
             grants: self.grants.iter().map(Resource::to_string).collect(),
             inline: match self.place {
                 Place::Inline(inline) => Some(inline),
-                Place::Isolated | Place::Program(_) | Place::Kernel => None,
+                Place::Isolated | Place::Elements(_) | Place::Program(_) | Place::Kernel => None,
             },
         }
     }

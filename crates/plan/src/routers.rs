@@ -185,6 +185,8 @@ fn place(router: &europa_api::Router) -> Place {
         })
     } else if router.run == Run::Kernel {
         Place::Kernel
+    } else if let Some(elements) = &router.fast_path.elements {
+        Place::Elements(elements.value.clone())
     } else if program.is_empty() {
         Place::Isolated
     } else {

@@ -33,8 +33,15 @@ impl ElementClasses for Classes<'_> {
     }
 }
 
+/// Adds elements to those of Europa.
+pub type More = fn(&mut Registry);
+
+/// Adds none.
+pub fn none(_: &mut Registry) {}
+
 /// Compiles and builds a configuration, its text and where that stands; with it, a line for each
-/// warning. `inline` says that it is to run inside the switch.
+/// warning. `inline` says that it is to run inside the switch, `more` which elements there are
+/// beside Europa's.
 ///
 /// # Errors
 /// Every mistake, with file, line and the text underlined.
@@ -44,8 +51,9 @@ pub(crate) fn build(
     arena: &Arena,
     devices: &dyn Devices,
     now_ns: u64,
+    more: More,
 ) -> Result<(Router, String), String> {
-    let registry = registry();
+    let registry = registry(more);
     let checked = compile(text, file, &Classes(&registry)).map_err(|errors| render(&errors))?;
     if inline {
         let refused = not_inline(&checked, &registry);
@@ -61,9 +69,9 @@ pub(crate) fn build(
     Ok((router, warnings.plain().to_string()))
 }
 
-fn registry() -> Registry {
-    #[cfg_attr(not(test), expect(unused_mut, reason = "tests add classes of their own"))]
+fn registry(more: More) -> Registry {
     let mut registry = europa_elements::registry();
+    more(&mut registry);
     #[cfg(test)]
     crate::guest::tests::add(&mut registry);
     registry
@@ -96,16 +104,17 @@ const TRIAL_SLOTS: u32 = 512;
 const MOST_WARNINGS_BYTES: usize = 16_384;
 
 /// Builds a configuration without interfaces that work, and forgets it: a line for each warning.
-/// `grants` stand for its grants.
+/// `grants` stand for its grants, `more` adds elements to those of Europa.
 ///
 /// # Errors
 /// Every mistake, with file, line and the text underlined.
-pub fn check(start: &orders::Start, grants: Vec<OwnedFd>) -> Result<String, String> {
+pub fn check(start: &orders::Start, grants: Vec<OwnedFd>, more: More) -> Result<String, String> {
     let arena = Arena::heap(TRIAL_SLOTS, start.slot_bytes as usize);
     let interfaces = start.interfaces.iter().map(interface).collect();
     let devices = Named { interfaces, grants: Grants::new(&start.grants, grants) };
     let text = (start.configuration.as_str(), start.file.as_str());
-    build(text, start.inline.is_some(), &arena, &devices, 0).map(|(_, warnings)| first(&warnings))
+    let built = build(text, start.inline.is_some(), &arena, &devices, 0, more);
+    built.map(|(_, warnings)| first(&warnings))
 }
 
 /// As many lines as go into a message.

@@ -21,6 +21,7 @@ use europa_pool::{PoolView, ticks};
 use serde::{Deserialize, Serialize};
 
 use crate::devices::PoolDevices;
+use crate::graph::none;
 use crate::orders::{Answer, Inline, Order};
 use crate::running::{Log, Running, answer_by};
 
@@ -257,7 +258,8 @@ impl Guest {
             return Err("its pool is another one".into());
         }
         let (pool, log) = (self.pool.clone(), self.log.clone());
-        let built = counted(&mut self.account, || Running::new(start, pool, Vec::new(), log))?;
+        let built =
+            counted(&mut self.account, || Running::new(start, pool, Vec::new(), log, none))?;
         self.running = Some(built.map_err(|error| error.to_string())?);
         self.idle = false;
         self.within_quota()

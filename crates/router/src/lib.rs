@@ -11,11 +11,13 @@
 //! | `process` | the process: orders, rounds of the engine, and sleep |
 //! | `guest`   | the same inside the switch, within bounds            |
 //! | `program` | the same for a data plane of the owner's own         |
+//! | `extended`| the same with elements of the owner's own            |
 //!
 //! A router process has no privilege, and no descriptors but its pool, its control socket, three to
 //! sleep and wake (the waker, a pipe, and the switch's doorbell), and its document's grants.
 
 mod devices;
+pub mod extended;
 mod grants;
 pub mod graph;
 mod guest;
@@ -26,7 +28,7 @@ mod program;
 mod running;
 
 pub use europa_engine::Stock;
-pub use graph::check;
+pub use graph::{More, check, none};
 pub use guest::{Guest, GuestStats};
 pub use ledger::Ledger;
 pub use process::{RouterError, run};

@@ -5,6 +5,9 @@ use std::net::Ipv4Addr;
 use europa_pool::Geometry;
 use serde::{Deserialize, Serialize};
 
+/// Version of [`Order`] and [`Answer`]. A change of them, or of a type inside them, adds one.
+pub const ORDERS_VERSION: u32 = 1;
+
 /// An order. Each is answered by one [`Answer`], in order. The first is [`Order::Start`], or
 /// any number of [`Order::Check`].
 #[derive(Clone, Debug, Serialize, Deserialize)]

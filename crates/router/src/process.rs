@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::sched_yield;
 use nix::unistd::{read, write};
 
-use crate::graph;
+use crate::graph::{self, More};
 use crate::orders::{Answer, Order, START_DESCRIPTORS, Start};
 use crate::running::{Running, answer_by, standard_error};
 
@@ -46,17 +46,17 @@ pub enum RouterError {
 }
 
 /// Runs a router that takes its orders from `control`, and, when that node has gone, from the
-/// next one. It goes on until it is killed.
+/// next one. It goes on until it is killed. `more` adds elements to those of Europa.
 ///
 /// # Errors
 /// The reason for its end. A node that goes before it has sent the settings ends it silently.
-pub fn run(control: OwnedFd) -> Result<(), RouterError> {
+pub fn run(control: OwnedFd, more: More) -> Result<(), RouterError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
     let (start, mut descriptors) = loop {
         match orders.receive() {
             Ok((Order::Start(start), descriptors)) => break (start, descriptors),
             Ok((Order::Check(start), grants)) => {
-                let answer = match graph::check(&start, grants) {
+                let answer = match graph::check(&start, grants, more) {
                     Ok(warnings) => Answer::Done(warnings),
                     Err(why) => Answer::Refused(why),
                 };
@@ -72,7 +72,7 @@ pub fn run(control: OwnedFd) -> Result<(), RouterError> {
     }
     let grants = descriptors.split_off(START_DESCRIPTORS.len());
     let listener = descriptors.pop().ok_or(RouterError::Start)?;
-    let mut process = match Process::start(*start, descriptors, grants) {
+    let mut process = match Process::start(*start, descriptors, grants, more) {
         Ok(process) => process,
         Err(error) => {
             orders.send(&Answer::Refused(error.to_string()), &[])?;
@@ -103,6 +103,7 @@ impl Process {
         start: Start,
         descriptors: Vec<OwnedFd>,
         grants: Vec<OwnedFd>,
+        more: More,
     ) -> Result<Self, RouterError> {
         let Ok([pool, waker, wake, doorbell, status]) =
             <[OwnedFd; START_DESCRIPTORS.len() - 1]>::try_from(descriptors)
@@ -110,7 +111,7 @@ impl Process {
             return Err(RouterError::Start);
         };
         let view = PoolView::open(pool, start.geometry())?;
-        let running = Running::new(&start, view, grants, standard_error())?;
+        let running = Running::new(&start, view, grants, standard_error(), more)?;
         let mapping = |error| RouterError::System { what: "mapping", error };
         Ok(Self {
             running,

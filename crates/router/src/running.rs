@@ -13,7 +13,7 @@ use europa_pool::{Endpoint, PoolView, ticks};
 
 use crate::devices::PoolDevices;
 use crate::grants::Grants;
-use crate::graph;
+use crate::graph::{self, More};
 use crate::orders::{Answer, Inline, Order, Start};
 use crate::process::RouterError;
 
@@ -47,6 +47,7 @@ pub(crate) struct Running {
     /// It runs inside the switch, within these bounds.
     inline: Option<Inline>,
     log: Log,
+    more: More,
 }
 
 impl Running {
@@ -56,6 +57,7 @@ impl Running {
         view: PoolView,
         grants: Vec<OwnedFd>,
         log: Log,
+        more: More,
     ) -> Result<Self, RouterError> {
         view.check()?;
         let macs = start.interfaces.iter().map(|interface| interface.mac).collect();
@@ -67,13 +69,14 @@ impl Running {
         let started = Instant::now();
         let inline = start.inline;
         let text = (start.configuration.as_str(), start.file.as_str());
-        let (mut router, warnings) = graph::build(text, inline.is_some(), &arena, &devices, 0)
-            .map_err(RouterError::Configuration)?;
+        let (mut router, warnings) =
+            graph::build(text, inline.is_some(), &arena, &devices, 0, more)
+                .map_err(RouterError::Configuration)?;
         (log.borrow_mut())(&warnings);
         lend(&log, &mut router);
         router.set_wall_offset_ns(wall_offset_ns(started));
         let granted = start.grants.clone();
-        Ok(Self { router, devices, started, arena, granted, inline, log })
+        Ok(Self { router, devices, started, arena, granted, inline, log, more })
     }
 
     /// Time of the graph.
@@ -108,7 +111,14 @@ impl Running {
         let now_ns = self.ns_at(Instant::now());
         let text = (configuration, file);
         let before = self.arena.freed();
-        let built = graph::build(text, self.inline.is_some(), &self.arena, &self.devices, now_ns);
+        let built = graph::build(
+            text,
+            self.inline.is_some(),
+            &self.arena,
+            &self.devices,
+            now_ns,
+            self.more,
+        );
         // Packets that elements made while they were initialised, and that a failed build dropped.
         let replaced = self.arena.freed() - before;
         let (mut new, warnings) = match built {

@@ -19,6 +19,8 @@
 //! ## See also
 //! `RandomSample`
 
+use std::any::Any;
+
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, HandlerError, handlers,
     parse,
@@ -66,6 +68,13 @@ impl Element for Every {
             |other| context.push(1, other),
         );
         self.others += (before - batch.len()) as u64;
+    }
+
+    // A new configuration takes over the state of an element of the same name and class.
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<Every>() {
+            (self.since, self.others) = (old.since.min(self.n - 1), old.others);
+        }
     }
 
     handlers! { this, context, value;

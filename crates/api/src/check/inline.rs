@@ -32,6 +32,13 @@ pub(super) fn inline(router: &Router, problems: &mut Vec<Problem>) {
         let place = program.first().map_or(router.fast_path.place, |word| word.place);
         refuse(place, "cannot be a program", "foreign code has a process of its own");
     }
+    if let Some(elements) = &router.fast_path.elements {
+        refuse(
+            elements.place,
+            "has Europa's own elements only",
+            "foreign code has a process of its own",
+        );
+    }
     if let Some(grant) = router.grants.first() {
         refuse(grant.place, "has neither files nor sockets", "others would wait for it");
     }

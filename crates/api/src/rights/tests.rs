@@ -118,6 +118,7 @@ fn owners_say_what_is_their_own() {
         (router("interfaces: {a: {link: own}}\nslow_path: {uplink: false}"), ""),
         (with("fast_path: {click_file: /etc/passwd}"), "refused: `click_file`"),
         (with("fast_path: {program: [/bin/sh]}"), "refused: `program`"),
+        (with("fast_path: {click: Idle, elements: /bin/sh}"), "refused: `elements`"),
         // Links of others, and those where a host is at the other end.
         (router("interfaces: {a: {link: own}, b: {link: theirs}}"), "taken: link theirs"),
         (router("interfaces: {a: {link: own}, b: {link: mix}}"), "conflict"),

@@ -157,6 +157,25 @@ pub(super) enum Role {
         #[arg(long)]
         shares: bool,
     },
+    /// Run an isolated router with elements of its owner's own; started by the node.
+    #[command(hide = true)]
+    Elements {
+        /// Number on the node.
+        #[arg(long)]
+        number: u32,
+        /// SLICE/ROUTER.
+        #[arg(long)]
+        name: String,
+        /// CPUs that it may use.
+        #[arg(long, value_delimiter = ',')]
+        cpus: Vec<usize>,
+        /// Its grants include files to write.
+        #[arg(long)]
+        writes: bool,
+        /// The program that has the elements.
+        #[arg(last = true)]
+        file: String,
+    },
     /// Signal the flows of a slice; started by the node.
     #[command(hide = true)]
     Signaller {
@@ -212,6 +231,9 @@ impl Role {
             Role::Switch { cpus } => roles::switch(&cpus),
             Role::Router { number, name, cpus, writes, shares } => {
                 roles::router(number, &name, &cpus, writes, shares)
+            }
+            Role::Elements { number, name, cpus, writes, file } => {
+                roles::elements(number, &name, &cpus, (writes, &file))
             }
             Role::Signaller { number, slice, cpus } => roles::signaller(number, &slice, &cpus),
             Role::Program { number, name, cpus, command } => {

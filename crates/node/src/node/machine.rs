@@ -151,11 +151,17 @@ impl Machine for Node {
     fn check(&mut self, plans: &[Arc<RouterPlan>]) -> Result<(), Failure> {
         let trial = |plan: &Arc<RouterPlan>| {
             // There is no switch to wake: it is tried without one.
-            Ok(Trial { start: plan.start(0), grants: crate::grants::stand_ins(plan)? })
+            let elements = plan.elements().map(str::to_owned);
+            Ok(Trial {
+                router: plan.name.to_string(),
+                start: plan.start(0),
+                elements,
+                grants: crate::grants::stand_ins(plan)?,
+            })
         };
         let trials = plans.iter().map(trial).collect::<Result<_, NodeError>>()?;
         let group = self.group("check");
-        self.checker = Some(Checker::start(trials, self.free_number(), &self.log("node")?, group)?);
+        self.checker = Some(Checker::start(trials, self.free_number(), self.log("node")?, group)?);
         Ok(())
     }
 

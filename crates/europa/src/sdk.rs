@@ -1,0 +1,162 @@
+//! `sdk`: a crate with an element of the user's own, from the example of the SDK.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use crate::exit::Failure;
+use crate::table::line;
+
+/// The example.
+const ELEMENT: &str = include_str!("../../../sdk/rust/src/every.rs");
+const MAIN: &str = include_str!("../../../sdk/rust/src/main.rs");
+const LAB: &str = include_str!("../../../sdk/rust/lab.yaml");
+
+/// The subcommands of `sdk`.
+#[derive(Subcommand)]
+pub(crate) enum SdkCommand {
+    /// Make something new.
+    New {
+        #[command(subcommand)]
+        what: New,
+    },
+}
+
+/// The objects that can be made.
+#[derive(Subcommand)]
+pub(crate) enum New {
+    /// A crate with one element, and a lab that uses it.
+    ///
+    /// Its build is a `click` program, and the data plane of routers whose `elements:` names it.
+    Element(Element),
+}
+
+/// Arguments of `sdk new element`.
+#[derive(Args)]
+pub(crate) struct Element {
+    /// Name of the crate, such as `every-third`. The element's class is EveryThird.
+    name: String,
+    /// Folder for the crate. Default: the name, in this folder.
+    #[arg(long)]
+    folder: Option<PathBuf>,
+    /// Europa's sources: a folder, or the URL of a Git repository. Default: the project's repository.
+    #[arg(long, value_name = "FOLDER|URL", default_value = env!("CARGO_PKG_REPOSITORY"))]
+    source: String,
+}
+
+pub(crate) fn sdk(command: &SdkCommand) -> Result<ExitCode, Failure> {
+    let SdkCommand::New { what: New::Element(element) } = command;
+    let folder = element.make()?;
+    let shown = folder.display();
+    line!("made {shown}: now");
+    line!("  cd {shown} && cargo build --release && sudo europa up lab.yaml");
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Element {
+    /// Writes the crate; returns its folder.
+    fn make(&self) -> Result<PathBuf, Failure> {
+        let class = class(&self.name)?;
+        if europa_driver::registry().info(&class).is_some() {
+            let why = format!("Europa has an element {class} already: choose another name");
+            return Err(why.into());
+        }
+        let module = self.name.replace('-', "_");
+        let folder = self.folder.clone().unwrap_or_else(|| PathBuf::from(&self.name));
+        if folder.exists() {
+            return Err(format!("{} exists already", folder.display()).into());
+        }
+        let text = |text: &str| {
+            let text = text.replace("mod every;", &format!("mod {module};"));
+            let text = text.replace("every::", &format!("{module}::"));
+            text.replace("Every", &class).replace("my-click", &self.name)
+        };
+        let write = |name: &str, text: String| {
+            let path = folder.join(name);
+            let parent = path.parent().map_or(Ok(()), fs::create_dir_all);
+            let written = parent.and_then(|()| fs::write(&path, text));
+            written.map_err(|error| Failure::from(format!("{}: {error}", path.display())))
+        };
+        write("Cargo.toml", self.manifest()?)?;
+        write("src/main.rs", text(MAIN))?;
+        write(&format!("src/{module}.rs"), text(ELEMENT))?;
+        write("lab.yaml", text(LAB))?;
+        Ok(folder)
+    }
+
+    fn manifest(&self) -> Result<String, Failure> {
+        let place = Path::new(&self.source);
+        let source = |name: &str| -> Result<String, Failure> {
+            if !place.is_dir() {
+                return Ok(format!("{{ git = \"{}\" }}", self.source));
+            }
+            let path = place.join("crates").join(name);
+            let path = path.canonicalize().map_err(|error| {
+                format!(
+                    "{}: {error}: --source names the folder of Europa's sources",
+                    path.display()
+                )
+            })?;
+            Ok(format!("{{ path = \"{}\" }}", path.display()))
+        };
+        Ok(format!(
+            "[package]\nname = \"{}\"\nversion = \"0.1.0\"\nedition = \"2024\"\npublish = false\n\n\
+             [dependencies]\neuropa-driver = {}\neuropa-engine = {}\n\n\
+             # A workspace of its own, wherever it is.\n[workspace]\n",
+            self.name,
+            source("driver")?,
+            source("engine")?,
+        ))
+    }
+}
+
+/// The class of an element whose crate has this name.
+fn class(name: &str) -> Result<String, Failure> {
+    let fits = name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    if !fits || name.split('-').any(str::is_empty) {
+        let what = "is no name: write small letters, digits and single '-', like `every-third`";
+        return Err(format!("{name:?} {what}").into());
+    }
+    let word = |word: &str| {
+        let (first, rest) = word.split_at(1);
+        first.to_ascii_uppercase() + rest
+    };
+    Ok(name.split('-').map(word).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_follow_from_names() {
+        assert_eq!(class("every-third").ok().as_deref(), Some("EveryThird"));
+        for wrong in ["", "Every", "a--b", "-a", "a-", "a/b", "1a", "ä"] {
+            assert!(class(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_new_crate_has_the_example_under_its_own_names() {
+        let place = tempfile::tempdir().expect("a folder");
+        let folder = place.path().join("new");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let make = |name: &str| Element {
+            name: name.into(),
+            folder: Some(folder.clone()),
+            source: root.display().to_string(),
+        };
+        assert!(make("counter").make().is_err(), "Europa has one");
+        assert_eq!(make("every-third").make().ok(), Some(folder.clone()));
+        assert!(make("every-third").make().is_err(), "it is there");
+        let read = |name: &str| fs::read_to_string(folder.join(name)).expect("a file");
+        assert!(read("src/every_third.rs").contains("ClassInfo::new(\"EveryThird\""));
+        assert!(read("src/main.rs").contains("registry.add::<every_third::EveryThird>()"));
+        assert!(read("lab.yaml").contains("elements: ./target/release/every-third"));
+        let manifest = read("Cargo.toml");
+        assert!(manifest.contains("crates/engine\" }"), "{manifest}");
+    }
+}

@@ -1,0 +1,41 @@
+//! A program with an element of its own that keeps state, and panics when a packet asks for it.
+
+use std::any::Any;
+use std::process::ExitCode;
+
+use europa_engine::{Batch, Class, ClassInfo, Context, Element, handlers};
+
+/// The last byte of a packet at which it panics.
+const BOMB: u8 = 0xb0;
+
+/// Counts packets, and panics at some.
+#[derive(Default)]
+struct Bomb {
+    count: u64,
+}
+
+impl Class for Bomb {
+    const INFO: ClassInfo = ClassInfo::new("Bomb", "1/1").processing("a/a");
+}
+
+impl Element for Bomb {
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        self.count += batch.len() as u64;
+        let asks = batch.iter().any(|packet| packet.data().last() == Some(&BOMB));
+        assert!(!asks, "a packet asked for it");
+    }
+
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<Bomb>() {
+            self.count = old.count;
+        }
+    }
+
+    handlers! { this, context, value;
+        read "count" => this.count;
+    }
+}
+
+fn main() -> ExitCode {
+    europa_driver::main(|registry| registry.add::<Bomb>())
+}
