@@ -9,12 +9,15 @@
 //! | `id` | ids, keys, positions on the ring |
 //! | `wire` | the packets of the public code |
 //! | `constraint`, `nonce` | which triggers are let in |
+//! | `table`, `trie` | the triggers of a server |
 //! | `name` | ids from names |
 
 pub mod constraint;
 mod id;
 mod name;
 pub mod nonce;
+pub mod table;
+mod trie;
 pub mod wire;
 
 pub use id::{ID_BITS, Id, Key, LEAST_PREFIX_BITS, Prefix};
