@@ -128,7 +128,7 @@ impl Table {
         let ends = now + lifetime.min(LIFETIME);
         let trie = self.buckets.entry(id.prefix()).or_default();
         let inserted = trie.change(id.suffix(), |entries| {
-            match entries.iter().position(|entry| entry.trigger.to == trigger.to) {
+            match entries.iter().position(|entry| entry.trigger.to.is_same(&trigger.to)) {
                 Some(at) => {
                     let ends = entries[at].ends.max(ends);
                     entries[at] = Entry { trigger, ends };
@@ -154,7 +154,7 @@ impl Table {
 
     /// Removes the trigger with this id and target; returns whether it was there.
     pub fn remove(&mut self, id: &Id, to: &Address) -> bool {
-        let removed = self.retain(id, |entry| entry.trigger.to != *to);
+        let removed = self.retain(id, |entry| !entry.trigger.to.is_same(to));
         removed > 0
     }
 

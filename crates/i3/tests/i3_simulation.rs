@@ -211,6 +211,29 @@ fn anycast_multicast_mobility_stacks_and_backups() {
     );
 }
 
+/// Only servers to which the host sent reach it. The responsible server is another one at first.
+#[test]
+fn a_host_behind_a_nat_receives() {
+    let mut world = World::ring(11, 8);
+    let sender = client(&mut world, 1000);
+    for number in 0..8 {
+        let host = client(&mut world, 2000 + number);
+        let outside = SocketAddr::from(([198, 51, 100, 1], 40_000 + number));
+        world.nat.insert(host, outside);
+        let id = insert(&mut world, host, &format!("host {number}"));
+        world.run(3 * SECOND);
+        assert!(world.clients[&host].is_inserted(), "{number}");
+        for _ in 0..12 {
+            send(&mut world, sender, &[id], "x");
+            world.run(SECOND);
+            assert_eq!(got(&mut world), [(host, "x".to_owned())], "{number}");
+        }
+    }
+    // Its packets show the address of the NAT.
+    let known = world.servers.values().filter(|one| one.counters().unknown_hosts > 0).count();
+    assert_eq!(known, 0);
+}
+
 #[test]
 fn push_back_removes_triggers_to_nobody() {
     let mut world = World::ring(8, 8);

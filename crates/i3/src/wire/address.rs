@@ -52,6 +52,16 @@ impl Address {
         }
     }
 
+    /// Whether both are the same target. A host behind a NAT is the same by way of any server.
+    pub fn is_same(&self, other: &Address) -> bool {
+        match (self, other) {
+            (Address::Nat { host, nat, .. }, Address::Nat { host: a, nat: b, .. }) => {
+                (host, nat) == (a, b)
+            }
+            _ => self == other,
+        }
+    }
+
     pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Address, WireError> {
         match reader.byte("the type of an address")? {
             STACK => reader.stack().map(Address::Stack),

@@ -1,7 +1,7 @@
 //! Servers and clients in virtual time, with a network that delays and loses.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -26,6 +26,10 @@ pub(crate) struct World {
     /// Lost datagrams in 1000.
     pub(crate) lost: u32,
     pub(crate) replicas: usize,
+    /// Hosts behind NATs, and the addresses that they get.
+    pub(crate) nat: BTreeMap<SocketAddr, SocketAddr>,
+    /// A NAT's address, and a remote one from which it takes datagrams.
+    opened: BTreeSet<(SocketAddr, SocketAddr)>,
     flying: BinaryHeap<Flying>,
     number: u64,
     pub(crate) random: fastrand::Rng,
@@ -53,6 +57,8 @@ impl World {
             found: BTreeMap::new(),
             lost: 0,
             replicas: 3,
+            nat: BTreeMap::new(),
+            opened: BTreeSet::new(),
             flying: BinaryHeap::new(),
             number: 0,
             random: fastrand::Rng::with_seed(seed),
@@ -100,7 +106,10 @@ impl World {
     }
 
     pub(crate) fn post(&mut self, from: SocketAddr, out: Datagrams) {
+        let outside = self.nat.get(&from).copied();
         for (to, bytes) in out {
+            self.opened.extend(outside.map(|outside| (outside, to)));
+            let from = outside.unwrap_or(from);
             if self.random.u32(..1000) >= self.lost {
                 let delay = Duration::from_micros(self.random.u64(500..20_000));
                 self.number += 1;
@@ -138,6 +147,11 @@ impl World {
 
     fn deliver(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
         let mut out = Datagrams::new();
+        let inside = self.nat.iter().find(|(_, outside)| **outside == to).map(|(host, _)| *host);
+        if inside.is_some() && !self.opened.contains(&(to, from)) {
+            return;
+        }
+        let to = inside.unwrap_or(to);
         if let Some(server) = self.servers.get_mut(&to) {
             server.receive(self.now, from, bytes, &mut out);
         } else if let Some(client) = self.clients.get_mut(&to) {
