@@ -65,6 +65,7 @@ pub struct Client {
     ways: HashMap<Prefix, Way>,
     /// Until when the first server that answers an echo request becomes the current one.
     probing: Option<Duration>,
+    reached: bool,
     random: fastrand::Rng,
 }
 
@@ -74,7 +75,7 @@ impl Client {
         let mut random = fastrand::Rng::with_seed(seed);
         let current = random.usize(..servers.len().max(1));
         let (wanted, ways) = (Vec::new(), HashMap::new());
-        Client { me, servers, current, wanted, ways, probing: None, random }
+        Client { me, servers, current, wanted, ways, probing: None, reached: false, random }
     }
 
     /// Keeps a trigger inserted from now on.
@@ -95,6 +96,19 @@ impl Client {
     /// Whether all wanted triggers are inserted.
     pub fn is_inserted(&self) -> bool {
         self.wanted.iter().all(|one| one.inserted)
+    }
+
+    /// Asks all servers for an echo. The first one that answers is used from then on.
+    pub fn probe(&mut self, now: Duration, out: &mut Datagrams) {
+        self.probing = Some(now + RETRY);
+        let mut ping = [0; PING_BYTES];
+        ping[0] = PING;
+        out.extend(self.servers.iter().map(|at| (*at, ping.to_vec())));
+    }
+
+    /// Whether a server answered an echo request.
+    pub fn is_reached(&self) -> bool {
+        self.reached
     }
 
     /// Its address has changed: triggers to the old one are removed, and inserted to the new one.
@@ -161,12 +175,9 @@ impl Client {
         if self.probing.is_some_and(|until| until > now) {
             return;
         }
-        self.probing = Some(now + RETRY);
         // If none answers the echo request, the next attempt still goes to another server.
         self.current = self.random.usize(..self.servers.len().max(1));
-        let mut ping = [0; PING_BYTES];
-        ping[0] = PING;
-        out.extend(self.servers.iter().map(|at| (*at, ping.to_vec())));
+        self.probe(now, out);
     }
 
     fn server(&self, now: Duration, prefix: &Prefix) -> Option<SocketAddr> {
@@ -239,7 +250,7 @@ impl Client {
         if self.probing.take().is_none() {
             return;
         }
-        self.current = number;
+        (self.current, self.reached) = (number, true);
         for one in self.wanted.iter_mut().filter(|one| one.unanswered > 0) {
             one.next = now;
             one.unanswered = 0;

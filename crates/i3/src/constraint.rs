@@ -2,8 +2,9 @@
 //!
 //! A trigger (x, y) is let in if the key of x is the left hash of y, or, if x is private, if the key
 //! of y is the right hash of x. The key of a host's address is the key that the trigger carries. So
-//! only a client that knows a key before it is hashed can make triggers for an id. The hashes and their two AES keys are those of the public code
-//! (`i3_trigger.c`, `aeshash.c`): `E(in) xor in` with AES-128.
+//! only a client that knows a key before it is hashed can make triggers for an id. The hashes and
+//! their two AES keys are those of the public code (`i3_trigger.c`, `aeshash.c`): `E(in) xor in` with
+//! AES-128.
 
 use std::sync::LazyLock;
 

@@ -29,6 +29,9 @@ pub const PERIOD: Duration = Duration::from_millis(500);
 pub const DEAD: Duration = Duration::from_secs(2);
 /// So long no list of others brings a dead server back.
 const BURIED: Duration = Duration::from_secs(6);
+/// After this time a server asks one of its seeds for the server of its own position. If the
+/// network was split, the answer is a server of the other part.
+const MERGE: Duration = Duration::from_secs(5);
 /// Hops that a question may take.
 pub const HOPS: u8 = 64;
 /// Fingers: positions 1/2, 1/4, … 2^-64 of the ring further.
@@ -75,9 +78,12 @@ pub struct Ring {
     heard: HashMap<SocketAddr, Duration>,
     buried: HashMap<SocketAddr, Duration>,
     questions: HashMap<u64, (Question, Duration)>,
+    /// The successor-to-be, which was asked for its list.
+    joining: Option<Member>,
     /// The successor's predecessor, which was asked for its list.
     candidate: Option<Member>,
     next_period: Duration,
+    next_merge: Duration,
     random: fastrand::Rng,
     events: Vec<Event>,
 }
@@ -98,8 +104,10 @@ impl Ring {
             heard: HashMap::new(),
             buried: HashMap::new(),
             questions: HashMap::new(),
+            joining: None,
             candidate: None,
             next_period: Duration::ZERO,
+            next_merge: MERGE,
             random,
             events: Vec::new(),
         }
@@ -149,7 +157,8 @@ impl Ring {
         self.next_period = now + PERIOD - Duration::from_millis(u64::from(part));
         self.questions.retain(|_, (_, until)| *until > now);
         self.buried.retain(|_, until| *until > now);
-        if !self.joined || self.is_alone() {
+        if !self.joined || self.is_alone() || now >= self.next_merge {
+            self.next_merge = now + MERGE;
             let unheard: Vec<SocketAddr> =
                 self.seeds.iter().filter(|at| !self.buried.contains_key(at)).copied().collect();
             let among = if unheard.is_empty() { &self.seeds } else { &unheard };

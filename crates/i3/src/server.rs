@@ -25,8 +25,9 @@ pub use state::Counters;
 pub const COPIES: u16 = 1024;
 /// The first byte of the public code's echo request.
 const PING: u8 = 0x01;
-/// How long the server of a prefix is remembered.
-const CACHED: Duration = Duration::from_secs(30);
+/// How long the server of a prefix is remembered. That server may fail unnoticed, so a prefix in use
+/// is looked up again after [`ASK_AGAIN`].
+const CACHED: Duration = Duration::from_secs(3);
 /// Time between two look-ups of the same prefix.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// How long triggers to an id without triggers are removed.
@@ -278,9 +279,10 @@ impl Server {
             return;
         };
         let Some(prefix) = job.stack.first().map(Id::prefix) else { return };
-        let cached = self.owners.get(&prefix).map(|(at, _)| *at);
+        let cached = self.owners.get(&prefix).filter(|(_, until)| *until > now);
+        let cached = cached.map(|(at, _)| *at);
         let cached = cached.filter(|at| !self.ring.is_buried(*at));
-        if !last && cached.is_none() && !self.asked.contains_key(&prefix) {
+        if !last && self.asked.get(&prefix).is_none_or(|until| *until <= now) {
             if self.asked.len() < MOST_CACHED {
                 self.asked.insert(prefix, now + ASK_AGAIN);
             }

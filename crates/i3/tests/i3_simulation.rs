@@ -104,6 +104,33 @@ fn servers_come_and_go() {
     }
 }
 
+/// All servers start together with the same list; later the network is split for a time.
+#[test]
+fn a_split_ring_becomes_one_again() {
+    for seed in [1, 2, 3] {
+        let mut world = World::new(200 + seed);
+        world.list = (0..16).map(at).collect();
+        (0..16).for_each(|number| world.start(number));
+        let joined = world.settle(30 * SECOND);
+        let mut all = world.list.clone();
+        world.random.shuffle(&mut all);
+        world.part = all.iter().take(8).copied().collect();
+        world.run(20 * SECOND);
+        // Each part is a ring of its own.
+        for one in &all {
+            let ring = world.servers[one].ring();
+            let other = |next: &&europa_i3::Member| {
+                world.part.contains(&next.at) != world.part.contains(one)
+            };
+            assert_eq!(ring.neighbours().successors.iter().find(other), None);
+        }
+        world.part.clear();
+        let merged = world.settle(60 * SECOND);
+        println!("joined after {joined:?}, one ring again after {merged:?}");
+        look_ups(&mut world, 50);
+    }
+}
+
 fn named(text: &str) -> Named {
     text.parse().expect("an id")
 }

@@ -48,7 +48,14 @@ impl Ring {
             return;
         }
         let first = self.neighbours.successors.first().copied();
-        if first == Some(one) {
+        if self.joining == Some(one) {
+            self.joining = None;
+            if !self.joined || self.is_alone() {
+                self.joined = true;
+                self.adopt(now, one, &all.successors);
+                out.push((one.at, Message::Notify(self.me)));
+            }
+        } else if first == Some(one) {
             self.adopt(now, one, &all.successors);
             let nearer = all.predecessor.filter(|nearer| {
                 nearer.id.is_between(&self.me.id, &one.id) && !self.buried.contains_key(&nearer.at)
@@ -115,23 +122,34 @@ impl Ring {
     fn found(&mut self, now: Duration, token: u64, owner: Member, hops: u8, out: &mut Out) {
         let Some((question, _)) = self.questions.remove(&token) else { return };
         match question {
-            Question::Join if !self.joined || self.is_alone() => {
-                // The own position, from before a restart, is not there for long.
-                if owner.id != self.me.id {
-                    self.joined = true;
-                    self.buried.remove(&owner.at);
-                    self.adopt(now, owner, &[]);
-                    // Its list follows with the answer; until then no server knows this one.
-                    out.push((owner.at, Message::Ask(self.me)));
-                }
-            }
-            Question::Join => {}
+            Question::Join => self.merge(now, owner, out),
             Question::Finger(number) => {
                 let usable = owner.id != self.me.id && !self.buried.contains_key(&owner.at);
                 self.fingers[number] = usable.then_some(owner);
             }
             Question::Owner(key) => self.note_found(key, owner, hops),
         }
+    }
+
+    /// Takes a successor from a ring that does not know this server.
+    fn merge(&mut self, now: Duration, owner: Member, out: &mut Out) {
+        // The own position, from before a restart, is not there for long.
+        if owner.id == self.me.id {
+            return;
+        }
+        if !self.joined || self.is_alone() {
+            // It takes part once it has that server's list.
+            self.joining = Some(owner);
+        } else {
+            let known = self.neighbours.successors.clone();
+            let nearer = |first: &Member| owner.id.is_between(&self.me.id, &first.id);
+            if !known.first().is_some_and(nearer) {
+                return;
+            }
+            self.buried.remove(&owner.at);
+            self.adopt(now, owner, &known);
+        }
+        out.push((owner.at, Message::Ask(self.me)));
     }
 
     /// A server leaves: its neighbours become neighbours.

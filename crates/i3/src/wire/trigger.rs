@@ -41,7 +41,7 @@ pub struct Bucket {
 }
 
 impl Trigger {
-    /// A trigger without a nonce that needs the shortest prefix.
+    /// A trigger without a nonce, for packets with exactly this id.
     pub fn new(id: Id, to: Address, key: Key) -> Trigger {
         let key = if matches!(to, Address::Stack(_)) { Key::default() } else { key };
         Trigger { id, flags: 0, prefix_bits: ID_BITS, nonce: [0; 16], to, key, bucket: None }

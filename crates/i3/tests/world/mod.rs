@@ -23,6 +23,10 @@ pub(crate) struct World {
     pub(crate) arrived: Vec<(Duration, SocketAddr, Arrived)>,
     /// Answers to look-ups by token.
     found: BTreeMap<u64, (Member, u8)>,
+    /// Servers that every server knows; otherwise those that run at its start.
+    pub(crate) list: Vec<SocketAddr>,
+    /// While the network is split: the servers of one part.
+    pub(crate) part: BTreeSet<SocketAddr>,
     /// Lost datagrams in 1000.
     pub(crate) lost: u32,
     pub(crate) replicas: usize,
@@ -55,6 +59,8 @@ impl World {
             clients: BTreeMap::new(),
             arrived: Vec::new(),
             found: BTreeMap::new(),
+            list: Vec::new(),
+            part: BTreeSet::new(),
             lost: 0,
             replicas: 3,
             nat: BTreeMap::new(),
@@ -68,7 +74,10 @@ impl World {
 
     /// Starts a server that joins by way of any other.
     pub(crate) fn start(&mut self, number: u16) {
-        let seeds: Vec<SocketAddr> = self.servers.keys().copied().collect();
+        let mut seeds = self.list.clone();
+        if seeds.is_empty() {
+            seeds = self.servers.keys().copied().collect();
+        }
         let me = Member { id: Prefix::of_text(&format!("server {number}")), at: at(number) };
         let settings = Settings {
             me,
@@ -146,6 +155,9 @@ impl World {
     }
 
     fn deliver(&mut self, from: SocketAddr, to: SocketAddr, bytes: &[u8]) {
+        if self.part.contains(&from) != self.part.contains(&to) {
+            return;
+        }
         let mut out = Datagrams::new();
         let inside = self.nat.iter().find(|(_, outside)| **outside == to).map(|(host, _)| *host);
         if inside.is_some() && !self.opened.contains(&(to, from)) {
