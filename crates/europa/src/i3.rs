@@ -1,8 +1,9 @@
 //! `i3`: servers and clients of the Internet Indirection Infrastructure. Needs no node.
 
 mod keep;
+mod send;
 
-use std::io::{BufRead, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -16,13 +17,17 @@ use europa_i3::client::{Arrived, Client};
 use europa_i3::server::{Server, Settings};
 use europa_i3::table::Limits;
 use europa_i3::udp::{Wire, own_address};
-use europa_i3::{Id, Key, Member, Named, Prefix};
+use europa_i3::wire::Trigger;
+use europa_i3::{Key, Member, Named, Prefix};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::exit::Failure;
 
 /// Time for the answer of a server, and for the insertion of a trigger.
 const ANSWER: Duration = Duration::from_secs(15);
+
+/// The message if no server answers.
+const SILENCE: &str = "no server of --server answers: are they running, joined and reachable?";
 
 #[derive(Subcommand, Debug)]
 pub(crate) enum I3Command {
@@ -129,10 +134,9 @@ pub(crate) struct SendArgs {
     /// Send the payload so many times.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 1)]
     count: u64,
-    /// Seconds between two packets.
-    #[arg(short, long, value_name = "SECONDS", default_value = "1",
-        value_parser = crate::cli::interval)]
-    every: Duration,
+    /// Seconds between two packets. Default: 1, or none between lines of the standard input.
+    #[arg(short, long, value_name = "SECONDS", value_parser = crate::cli::interval)]
+    every: Option<Duration>,
 }
 
 #[derive(Args, Debug)]
@@ -161,7 +165,7 @@ pub(crate) fn i3(command: I3Command) -> Result<ExitCode, Failure> {
     match command {
         I3Command::Serve(args) => serve(args),
         I3Command::Receive(args) => receive(&args),
-        I3Command::Send(args) => send(&args),
+        I3Command::Send(args) => send::send(&args),
         I3Command::Insert(args) => keep::insert(&args),
         I3Command::Remove(args) => keep::remove(&args),
         I3Command::Id { name } => {
@@ -248,6 +252,15 @@ impl Session {
         Ok(Session { wire, client, port, towards: first, at })
     }
 
+    /// Looks for a server, and keeps a trigger inserted.
+    fn begin(&mut self, trigger: Trigger) {
+        let mut out = Vec::new();
+        let now = self.wire.now();
+        self.client.probe(now, &mut out);
+        self.client.insert(now, trigger);
+        self.wire.send(&mut out);
+    }
+
     /// The own address, if it changed since the last question.
     fn moved(&mut self) -> Option<SocketAddr> {
         let ip = own_address(self.towards).ok()?;
@@ -278,11 +291,12 @@ fn receive(args: &ReceiveArgs) -> Result<ExitCode, Failure> {
     let mut session = Session::new(&args.client)?;
     let trigger = args.id.to_host(session.at.into(), args.key)?;
     let id = trigger.id;
-    session.client.insert(session.wire.now(), trigger);
+    session.begin(trigger);
     let mut left = args.count.unwrap_or(u64::MAX);
     let end = args.time.map(|time| session.wire.now() + time);
     let mut failure = None;
     let mut next_look = Duration::ZERO;
+    let mut next_hint = session.wire.now() + ANSWER;
     while failure.is_none() && left > 0 {
         let (mut moved, mut ended) = (None, false);
         if session.wire.now() >= next_look {
@@ -317,6 +331,10 @@ fn receive(args: &ReceiveArgs) -> Result<ExitCode, Failure> {
         if ended {
             break;
         }
+        if !session.client.is_inserted() && session.wire.now() >= next_hint {
+            next_hint = session.wire.now() + ANSWER;
+            eprintln!("{SILENCE}; trying again");
+        }
     }
     let mut out = Vec::new();
     session.client.remove(session.wire.now(), &id, &mut out);
@@ -344,46 +362,4 @@ fn handle(payload: &[u8], pass_on: Option<&str>) -> Result<Option<Vec<u8>>, Fail
         let _ = stdin.write_all(payload);
     }
     Ok(Some(child.wait_with_output()?.stdout))
-}
-
-fn send(args: &SendArgs) -> Result<ExitCode, Failure> {
-    let mut session = Session::new(&args.client)?;
-    let stack: Vec<Id> = args.ids.iter().map(Named::id).collect();
-    if stack.len() > europa_i3::wire::MOST_IDS {
-        return Err(Failure::usage(format!("{} ids; 15 are possible", stack.len())));
-    }
-    let mut payloads: Box<dyn Iterator<Item = std::io::Result<String>>> = match &args.text {
-        Some(text) => {
-            let count = usize::try_from(args.count).unwrap_or(usize::MAX);
-            Box::new(std::iter::repeat_n(text.clone(), count).map(Ok))
-        }
-        None => Box::new(std::io::stdin().lock().lines()),
-    };
-    let stop = stopping()?;
-    let mut missing = false;
-    let mut next = session.wire.now();
-    let mut more = true;
-    let mut end = Duration::MAX;
-    let mut read_failed = None;
-    session.wire.run(&mut session.client, |client, now, arrived, out| {
-        for one in arrived {
-            missing |= matches!(one, Arrived::NotPresent(_));
-            let _ = tell(&one);
-        }
-        if more && now >= next {
-            next = now + args.every;
-            match payloads.next() {
-                Some(Ok(payload)) => client.send(now, stack.clone(), payload.as_bytes(), out),
-                Some(Err(error)) => read_failed = Some(error),
-                None => (more, end) = (false, now + Duration::from_millis(300)),
-            }
-        }
-        let ends = now >= end || read_failed.is_some() || stop.load(Ordering::Relaxed);
-        if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    match read_failed {
-        Some(error) => Err(format!("standard input: {error}").into()),
-        None if missing => Ok(ExitCode::FAILURE),
-        None => Ok(ExitCode::SUCCESS),
-    }
 }

@@ -192,6 +192,31 @@ fn packets_find_receivers_by_ids() {
     wait("nobody receives", 10 * SECOND, || overlay.send(sender, "own", "x").contains("nobody"));
 }
 
+#[test]
+fn mistakes_are_explained() {
+    let many = ["a"; 16].join(",");
+    let nowhere = ["--server", "127.0.0.1:9"];
+    for (arguments, code, wanted) in [
+        (&["serve", "0.0.0.0:5610"][..], 2, "need an address and a port"),
+        (&["serve", "192.0.2.77:5610"], 1, "UDP 192.0.2.77:5610"),
+        (&["serve", "127.0.0.1:5610", "--key-file", "/no/key"], 1, "/no/key"),
+        (&["state", "127.0.0.1:9"], 1, "is it running, and is --key-file that of its ring?"),
+        (&[&["send", "a", "x"][..], &nowhere].concat(), 1, "no server of --server answers"),
+        (&[&["send", &many, "x"][..], &nowhere].concat(), 2, "15 are possible"),
+        (&[&["insert", "x", "--to", &many][..], &nowhere].concat(), 2, "15 are possible"),
+        (&[&["receive", "/"][..], &nowhere].concat(), 2, "is no id"),
+        (&[&["receive", &"a".repeat(64)][..], &nowhere].concat(), 1, "use its name, or --key"),
+        (&[&["remove", "a"][..], &nowhere].concat(), 2, "--port names the port"),
+    ] {
+        let program = europa().to_string_lossy().into_owned();
+        let argv = [&[&program[..], "i3"], arguments].concat();
+        let process = Process::start(&argv).expect("europa starts");
+        let output = process.wait(10 * SECOND).expect("it ends");
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", output.stderr);
+        assert!(output.stderr.contains(wanted), "{arguments:?}: {}", output.stderr);
+    }
+}
+
 /// Kills half of the servers, every second one, so that a copy of each trigger survives.
 fn kill_half(count: usize) {
     let mut overlay = Overlay::up(count, 2);

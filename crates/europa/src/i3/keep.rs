@@ -10,7 +10,7 @@ use std::time::Duration;
 use europa_i3::wire::Trigger;
 use europa_i3::{Codec, Id, Message, Named};
 
-use super::{ANSWER, InsertArgs, RemoveArgs, Session, bind, ring_key, stopping, tell};
+use super::{ANSWER, InsertArgs, RemoveArgs, SILENCE, Session, bind, ring_key, stopping, tell};
 use crate::exit::Failure;
 
 /// Keeps a trigger to ids until a signal, and then removes it.
@@ -42,15 +42,14 @@ fn hold(
 ) -> Result<ExitCode, Failure> {
     let id = trigger.id;
     let start = session.wire.now();
-    session.client.insert(start, trigger);
+    session.begin(trigger);
     let mut failure = None;
     let mut was_inserted = false;
     session.wire.run(&mut session.client, |client, now, arrived, out| {
         failure = arrived.iter().find_map(|one| tell(one).err());
         was_inserted |= client.is_inserted();
         if failure.is_none() && !was_inserted && now > start + ANSWER {
-            let servers = "no server of --server answers; are they running, and joined?";
-            failure = Some(Failure::from(servers));
+            failure = Some(Failure::from(SILENCE));
         }
         if failure.is_none() && !ends(was_inserted, now) {
             return ControlFlow::Continue(());
