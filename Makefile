@@ -119,6 +119,7 @@ nightly: install-test ## Run what takes long: 100,000 histories, fast paths besi
 	$(MAKE) simulate HISTORIES=$(NIGHTLY_HISTORIES)
 	EUROPA_DIFFERENTIAL=$(NIGHTLY_RUNS) cargo test $(CARGO_FLAGS) --release --workspace \
 		--test slow_differential -- --test-threads=1 --nocapture
+	cargo test $(CARGO_FLAGS) --release --workspace --test together i3 -- --ignored --nocapture
 	$(MAKE) fuzz FUZZ_SECONDS=$(NIGHTLY_FUZZ_SECONDS)
 	$(MAKE) kernel
 ifeq ($(shell uname -m),x86_64)

@@ -22,6 +22,7 @@ use crate::exit::{CODES, Failure};
 use crate::filter::FilterCommand;
 use crate::get::GetArgs;
 use crate::graph::GraphArgs;
+use crate::i3::I3Command;
 use crate::login::ContextCommand;
 use crate::lsp::LspCommand;
 use crate::observe::ObserveArgs;
@@ -33,7 +34,7 @@ use crate::token::TokenCommand;
 use crate::trace::TraceArgs;
 use crate::{
     bench, capture, check, click, compile, complete, delete, describe, exec, explain, filter,
-    follow, get, graph, import, login, lsp, observe, plot, print, roles, routers, sdk, show, ssh,
+    follow, get, graph, i3, import, login, lsp, observe, plot, print, roles, routers, sdk, show, ssh,
     status, target, token, top, trace, up, watch,
 };
 
@@ -374,6 +375,11 @@ enum Command {
     /// Each connection goes through the node to an sshd inside the router's slow path. So its files
     /// and forwarded ports are the router's own. A router SLICE/NAME has the name SLICE.NAME.
     SshConfig(ConfigArgs),
+    /// Send and receive packets by ids: the Internet Indirection Infrastructure. Needs no node.
+    I3 {
+        #[command(subcommand)]
+        command: I3Command,
+    },
     /// Convert the topology of another tool.
     Import {
         #[command(subcommand)]
@@ -518,6 +524,7 @@ impl Command {
                 | Command::Plot(_)
                 | Command::Bench { .. }
                 | Command::Click { .. }
+                | Command::I3 { .. }
                 | Command::Import { .. }
                 | Command::Sdk { .. }
                 | Command::Doctor { .. }
@@ -600,6 +607,7 @@ impl Cli {
             Command::Logout { name } => login::logout(name.as_deref()),
             Command::Context { command } => login::context(&command),
             Command::SshConfig(args) => ssh::config(&instance, &args),
+            Command::I3 { command } => i3::i3(command),
             Command::Import { from: Import::Containerlab { file, output } } => {
                 Ok(import::containerlab(&file, output)?)
             }

@@ -6,7 +6,7 @@ use crate::cli::Cli;
 use crate::exit::CODES;
 
 /// Examples, by command.
-const EXAMPLES: [(&str, &str); 35] = [
+const EXAMPLES: [(&str, &str); 37] = [
     (
         "up",
         "europa up examples/two-slices.yaml\n  europa up network.yaml tenants/\n  \
@@ -92,6 +92,12 @@ const EXAMPLES: [(&str, &str); 35] = [
     ("logout", "europa logout"),
     ("context", "europa context list\n  europa context use local"),
     ("ssh-config", "europa ssh-config >> ~/.ssh/config\n  scp file red.r1:"),
+    (
+        "i3",
+        "europa i3 serve 10.0.0.1:5610 --join 10.0.0.1:5610,10.0.0.2:5610\n  \
+         europa i3 receive chat --server 10.0.0.1:5610\n  \
+         europa i3 send chat hello --server 10.0.0.2:5610",
+    ),
     ("import", "europa import containerlab lab.clab.yml > lab.yaml"),
     ("sdk", "europa sdk new element every-third"),
     ("node", "europa node\n  systemctl enable --now europa@default"),
@@ -107,7 +113,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Users", &["login", "logout", "context", "token", "ssh-config"]),
     (
         "Other",
-        &["node", "click", "sdk", "check", "compile", "bench", "completion", "schema", "help"],
+        &["node", "i3", "click", "sdk", "check", "compile", "bench", "completion", "schema", "help"],
     ),
 ];
 

@@ -28,6 +28,7 @@
 //! | `login`    | `login`, `logout`, `context`: nodes on other machines        |
 //! | `target`   | which node a command talks to                                |
 //! | `handler`  | handlers of routers, for `trace` and `graph`                 |
+//! | `i3`       | servers and clients of the Internet Indirection Infrastructure |
 //! | `import`   | topologies of other tools                                    |
 //! | `sdk`      | crates with elements of users' own                           |
 //! | `follow`   | `events`, `logs`                                             |
@@ -62,6 +63,7 @@ mod graph;
 mod handler;
 mod help;
 mod host;
+mod i3;
 mod import;
 mod kinds;
 mod login;

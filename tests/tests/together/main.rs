@@ -13,6 +13,7 @@ mod flows;
 mod gallery;
 mod grants;
 mod hosts;
+mod i3;
 mod import;
 mod kinds;
 #[path = "../line/mod.rs"]

@@ -1,0 +1,281 @@
+//! Messages between servers: Europa's own format, authenticated.
+//!
+//! ```text
+//! 0xe2 | 1 | kind | body | tag: the first 16 bytes of HMAC-SHA256 with the ring's key
+//! ```
+//!
+//! Chord's packets of the public code are structs of one machine's memory on a port of their own, so
+//! a server of Europa and one of the public code cannot share a ring. Clients see no difference.
+
+mod body;
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use self::body::{read_body, write_body};
+use crate::id::{Id, Prefix};
+use crate::wire::{Reader, Trigger, WireError};
+
+/// The first byte of a message.
+pub(crate) const MAGIC: u8 = 0xe2;
+const FORMAT: u8 = 1;
+const TAG: usize = 16;
+/// Entries of a successor list.
+pub const SUCCESSORS: usize = 16;
+
+/// A server of the ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member {
+    /// Its position.
+    pub id: Prefix,
+    /// Where its messages go.
+    pub at: SocketAddr,
+}
+
+/// A server's neighbours.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Neighbours {
+    /// The one before.
+    pub predecessor: Option<Member>,
+    /// Those after, at most 16, nearest first.
+    pub successors: Vec<Member>,
+}
+
+/// A packet on its way to the server of its first id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Routed {
+    /// Whether the sender takes the receiver for responsible.
+    pub last: bool,
+    /// Hops and triggers that it may still pass.
+    pub hops_left: u8,
+    /// Copies that may still be made of it.
+    pub copies: u16,
+    /// The server whose trigger sent it, for push-back.
+    pub previous: Option<SocketAddr>,
+    /// An I3 packet.
+    pub packet: Vec<u8>,
+}
+
+/// A trigger of another server, kept in case that one fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replica {
+    /// Milliseconds that it still lives; 0 removes it.
+    pub left_ms: u16,
+    /// The trigger, without its nonce.
+    pub trigger: Trigger,
+}
+
+/// A message between servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Asks for the neighbours; shows that the sender lives.
+    Ask(Member),
+    /// The answer: the sender, and its neighbours.
+    Tell(Member, Neighbours),
+    /// The sender may be the receiver's predecessor.
+    Notify(Member),
+    /// Looks for the server that is responsible for a position.
+    Find {
+        /// Comes back with the answer.
+        token: u64,
+        /// The position.
+        key: Prefix,
+        /// Where the answer goes.
+        origin: SocketAddr,
+        /// Hops that it may still take.
+        hops_left: u8,
+        /// Hops that it took.
+        hops: u8,
+    },
+    /// The answer.
+    Found {
+        /// That of the question.
+        token: u64,
+        /// The responsible server.
+        owner: Member,
+        /// Hops of the question.
+        hops: u8,
+    },
+    /// The sender leaves.
+    Leave(Member, Neighbours),
+    /// A packet.
+    Route(Routed),
+    /// Triggers to keep.
+    Keep(Vec<Replica>),
+    /// There is no trigger for an id to which the receiver's triggers point.
+    PushBack(Id),
+    /// Bytes for a host behind a NAT, which only the receiver reaches.
+    Relay(SocketAddr, Vec<u8>),
+    /// Asks for figures.
+    AskState,
+    /// Figures, as JSON.
+    State(String),
+}
+
+/// Why bytes are no message of the ring.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// The tag is wrong: another key.
+    #[error("a message of another ring, or with another key")]
+    Tag,
+    /// Another version of the format.
+    #[error("format {0}; 1 is known")]
+    Format(u8),
+    /// Another kind of message.
+    #[error("message kind {0} is not known")]
+    Kind(u8),
+    /// More neighbours than a list has.
+    #[error("{0} successors; at most 16 are possible")]
+    Successors(u8),
+    /// Fields do not fit.
+    #[error(transparent)]
+    Field(#[from] WireError),
+    /// A text is not UTF-8.
+    #[error("a text is not UTF-8")]
+    Text,
+}
+
+/// Writes and reads messages with a ring's key.
+#[derive(Clone)]
+pub struct Codec {
+    keyed: Hmac<Sha256>,
+}
+
+impl std::fmt::Debug for Codec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Codec")
+    }
+}
+
+impl Codec {
+    /// Messages of the ring with this key, which may be empty: then every program can join.
+    pub fn new(key: &[u8]) -> Codec {
+        let keyed = <Hmac<Sha256> as KeyInit>::new_from_slice(key);
+        Codec { keyed: keyed.unwrap_or_else(|_| unreachable!("HMAC takes keys of any length")) }
+    }
+
+    fn tag(&self, bytes: &[u8]) -> [u8; TAG] {
+        let mut mac = self.keyed.clone();
+        mac.update(bytes);
+        let mut tag = [0; TAG];
+        tag.copy_from_slice(&mac.finalize().into_bytes()[..TAG]);
+        tag
+    }
+
+    /// The bytes of a message.
+    pub fn write(&self, message: &Message) -> Vec<u8> {
+        let mut out = vec![MAGIC, FORMAT];
+        write_body(message, &mut out);
+        out.extend(self.tag(&out));
+        out
+    }
+
+    /// Reads a message.
+    ///
+    /// # Errors
+    /// The tag is that of another key, or the bytes are no message.
+    pub fn read(&self, bytes: &[u8]) -> Result<Message, MessageError> {
+        let at = bytes.len().checked_sub(TAG).ok_or(MessageError::Tag)?;
+        let (body, tag) = bytes.split_at(at);
+        // All bytes are compared, so that the time says nothing about the first difference.
+        let wanted = self.tag(body);
+        if wanted.iter().zip(tag).fold(0, |sum, (a, b)| sum | (a ^ b)) != 0 {
+            return Err(MessageError::Tag);
+        }
+        let mut reader = Reader::new(body);
+        reader.byte("the first byte")?;
+        match reader.byte("the format")? {
+            FORMAT => read_body(&mut reader),
+            other => Err(MessageError::Format(other)),
+        }
+    }
+}
+
+/// Milliseconds of a lifetime, as a replica has them.
+pub(crate) fn left_ms(left: Duration) -> u16 {
+    u16::try_from(left.as_millis()).unwrap_or(u16::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::wire::Address;
+
+    fn member(number: u8) -> Member {
+        let at = match number % 2 {
+            0 => SocketAddr::from(([10, 0, 0, number], 5610)),
+            _ => SocketAddr::from(([0xfd00, 0, 0, 0, 0, 0, 0, u16::from(number)], 5610)),
+        };
+        Member { id: Prefix([number; 24]), at }
+    }
+
+    fn all() -> Vec<Message> {
+        let neighbours =
+            Neighbours { predecessor: Some(member(3)), successors: (0..16).map(member).collect() };
+        let trigger = Trigger::new(Id([1; 32]), Address::from(member(1).at), Default::default());
+        let stack =
+            Trigger::new(Id([2; 32]), Address::Stack(vec![Id([3; 32])]), Default::default());
+        let key = Prefix([9; 24]);
+        let routed = Routed {
+            last: true,
+            hops_left: 3,
+            copies: 700,
+            previous: Some(member(2).at),
+            packet: vec![1, 2],
+        };
+        vec![
+            Message::Ask(member(1)),
+            Message::Tell(member(2), neighbours.clone()),
+            Message::Notify(member(3)),
+            Message::Find { token: 1, key, origin: member(4).at, hops_left: 2, hops: 3 },
+            Message::Found { token: 2, owner: member(5), hops: 1 },
+            Message::Leave(member(6), Neighbours::default()),
+            Message::Route(routed.clone()),
+            Message::Route(Routed { previous: None, ..routed }),
+            Message::Keep(vec![
+                Replica { left_ms: 5, trigger },
+                Replica { left_ms: 0, trigger: stack },
+            ]),
+            Message::PushBack(Id([4; 32])),
+            Message::Relay(member(2).at, vec![5; 9]),
+            Message::AskState,
+            Message::State("{}".to_owned()),
+        ]
+    }
+
+    #[test]
+    fn messages_come_back_with_the_key_alone() {
+        let (own, other) = (Codec::new(b"key"), Codec::new(b"other"));
+        for message in all() {
+            let bytes = own.write(&message);
+            assert_eq!(own.read(&bytes), Ok(message));
+            assert_eq!(other.read(&bytes), Err(MessageError::Tag));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_body_panics(
+            which in 0_usize..13,
+            damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..5),
+            end: prop::sample::Index,
+        ) {
+            let codec = Codec::new(b"");
+            let mut bytes = codec.write(&all()[which]);
+            bytes.truncate(bytes.len() - TAG);
+            for (at, byte) in damage {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            bytes.truncate(end.index(bytes.len()) + 1);
+            let tag = codec.tag(&bytes);
+            bytes.extend(tag);
+            let _ = codec.read(&bytes);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Chord's ring as a state machine, with the corrections of Pamela Zave, "Reasoning about identifier
+//! spaces: how to make Chord correct" (IEEE Transactions on Software Engineering, 2017).
+//!
+//! - A server joins with its successor's whole list, and takes part only from then on.
+//! - *Stabilise*: it takes the list of its first live successor, and then asks that one's
+//!   predecessor, if it is nearer, for its list.
+//! - *Rectify*: a notified server takes a nearer predecessor, or any if its own has died.
+//! - No list ever contains a server beyond the own position, and dead entries leave at once.
+//!
+//! The paper assumes that deaths are known. Here a server counts as dead if it answers nothing for
+//! [`DEAD`]; all neighbours and fingers are asked each [`PERIOD`], so several deaths are known at the
+//! same time.
+
+mod receive;
+mod route;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::id::Prefix;
+use crate::message::{Member, Message, Neighbours, SUCCESSORS};
+
+pub use route::Hop;
+
+/// Time between two questions to each neighbour.
+pub const PERIOD: Duration = Duration::from_millis(500);
+/// A server that says nothing for so long is dead.
+pub const DEAD: Duration = Duration::from_secs(2);
+/// So long no list of others brings a dead server back.
+const BURIED: Duration = Duration::from_secs(6);
+/// After this time a server asks one of its seeds for the server of its own position. If the
+/// network was split, the answer is a server of the other part.
+const MERGE: Duration = Duration::from_secs(5);
+/// Hops that a question may take.
+pub const HOPS: u8 = 64;
+/// Fingers: positions 1/2, 1/4, … 2^-64 of the ring further.
+const FINGERS: usize = 64;
+/// Fingers that are looked up in each period.
+const FINGERS_A_PERIOD: usize = 2;
+/// Look-ups without an answer that are remembered.
+const MOST_QUESTIONS: usize = 1024;
+
+/// Messages to send.
+pub type Out = Vec<(SocketAddr, Message)>;
+
+/// A change of the ring that concerns the triggers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// There is another predecessor, or none.
+    Predecessor,
+    /// The list of successors changed.
+    Successors,
+    /// A look-up ended: position, responsible server, hops.
+    Found(Prefix, Member, u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    /// The own successor.
+    Join,
+    /// A finger.
+    Finger(usize),
+    /// The server of a position.
+    Owner(Prefix),
+}
+
+/// One server's view of the ring.
+#[derive(Debug)]
+pub struct Ring {
+    me: Member,
+    seeds: Vec<SocketAddr>,
+    joined: bool,
+    pub(crate) neighbours: Neighbours,
+    fingers: Vec<Option<Member>>,
+    next_finger: usize,
+    /// When a server was heard last, or first known.
+    heard: HashMap<SocketAddr, Duration>,
+    buried: HashMap<SocketAddr, Duration>,
+    questions: HashMap<u64, (Question, Duration)>,
+    /// The successor-to-be, which was asked for its list.
+    joining: Option<Member>,
+    /// The successor's predecessor, which was asked for its list.
+    candidate: Option<Member>,
+    next_period: Duration,
+    next_merge: Duration,
+    random: fastrand::Rng,
+    events: Vec<Event>,
+}
+
+impl Ring {
+    /// A server that joins the ring of one of `seeds`. Without seeds, or if it is the first of them
+    /// itself, it begins a ring.
+    pub fn new(me: Member, seeds: &[SocketAddr], random: fastrand::Rng) -> Ring {
+        let begins = seeds.first().is_none_or(|first| *first == me.at);
+        let seeds: Vec<SocketAddr> = seeds.iter().filter(|at| **at != me.at).copied().collect();
+        Ring {
+            me,
+            joined: begins || seeds.is_empty(),
+            seeds,
+            neighbours: Neighbours::default(),
+            fingers: vec![None; FINGERS],
+            next_finger: 0,
+            heard: HashMap::new(),
+            buried: HashMap::new(),
+            questions: HashMap::new(),
+            joining: None,
+            candidate: None,
+            next_period: Duration::ZERO,
+            next_merge: MERGE,
+            random,
+            events: Vec::new(),
+        }
+    }
+
+    /// This server.
+    pub fn me(&self) -> Member {
+        self.me
+    }
+
+    /// Whether it takes part.
+    pub fn is_joined(&self) -> bool {
+        self.joined
+    }
+
+    /// Its neighbours.
+    pub fn neighbours(&self) -> &Neighbours {
+        &self.neighbours
+    }
+
+    /// Whether it knows no other server.
+    pub fn is_alone(&self) -> bool {
+        self.neighbours.successors.is_empty()
+    }
+
+    /// Different servers that its fingers name.
+    pub fn fingers(&self) -> Vec<Member> {
+        let mut fingers: Vec<Member> = self.fingers.iter().flatten().copied().collect();
+        fingers.sort_unstable();
+        fingers.dedup();
+        fingers
+    }
+
+    /// Takes what happened since the last call.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// Does what is due. Call it at least each 100 ms.
+    pub fn tick(&mut self, now: Duration, out: &mut Out) {
+        self.bury(now);
+        if now < self.next_period {
+            return;
+        }
+        // Servers that start together do not ask together for long.
+        let part = self.random.u32(..PERIOD.as_millis() as u32 / 10);
+        self.next_period = now + PERIOD - Duration::from_millis(u64::from(part));
+        self.questions.retain(|_, (_, until)| *until > now);
+        self.buried.retain(|_, until| *until > now);
+        if !self.joined || self.is_alone() || now >= self.next_merge {
+            self.next_merge = now + MERGE;
+            let unheard: Vec<SocketAddr> =
+                self.seeds.iter().filter(|at| !self.buried.contains_key(at)).copied().collect();
+            let among = if unheard.is_empty() { &self.seeds } else { &unheard };
+            if let Some(seed) = self.random.choice(among).copied() {
+                self.ask_owner(now, seed, Question::Join, self.me.id, out);
+            }
+        }
+        if !self.joined {
+            return;
+        }
+        for other in self.known() {
+            out.push((other.at, Message::Ask(self.me)));
+        }
+        self.look_up_fingers(now, out);
+    }
+
+    /// Servers that it has an opinion about, each once.
+    fn known(&self) -> Vec<Member> {
+        let mut all = self.neighbours.successors.clone();
+        all.extend(self.neighbours.predecessor);
+        all.extend(self.fingers.iter().flatten());
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    /// Forgets servers that are silent.
+    fn bury(&mut self, now: Duration) {
+        let known = self.known();
+        self.heard.retain(|at, _| known.iter().any(|one| one.at == *at));
+        for one in known {
+            let heard = *self.heard.entry(one.at).or_insert(now);
+            if heard + DEAD < now {
+                self.buried.insert(one.at, now + BURIED);
+                self.forget(one.at);
+            }
+        }
+    }
+
+    /// Removes a server from all lists.
+    pub(crate) fn forget(&mut self, at: SocketAddr) {
+        let mut successors = self.neighbours.successors.clone();
+        successors.retain(|one| one.at != at);
+        self.set_successors(successors);
+        if self.neighbours.predecessor.is_some_and(|one| one.at == at) {
+            self.set_predecessor(None);
+        }
+        for finger in &mut self.fingers {
+            finger.take_if(|one| one.at == at);
+        }
+    }
+
+    fn set_predecessor(&mut self, new: Option<Member>) {
+        if self.neighbours.predecessor != new {
+            self.neighbours.predecessor = new;
+            self.events.push(Event::Predecessor);
+        }
+    }
+
+    /// Takes a list, nearest first. It ends before the own position, and has no dead servers.
+    fn set_successors(&mut self, list: Vec<Member>) {
+        let mut clean: Vec<Member> = Vec::with_capacity(SUCCESSORS);
+        for one in list {
+            let last = clean.last().map_or(self.me.id, |last| last.id);
+            if clean.len() == SUCCESSORS || !one.id.is_between(&last, &self.me.id) {
+                break;
+            }
+            if !self.buried.contains_key(&one.at) {
+                clean.push(one);
+            }
+        }
+        if clean != self.neighbours.successors {
+            self.neighbours.successors = clean;
+            self.events.push(Event::Successors);
+        }
+    }
+
+    /// Asks `via` for the server of a position.
+    fn ask_owner(
+        &mut self,
+        now: Duration,
+        via: SocketAddr,
+        question: Question,
+        key: Prefix,
+        out: &mut Out,
+    ) {
+        if self.questions.len() >= MOST_QUESTIONS {
+            return;
+        }
+        let token = self.random.u64(..);
+        self.questions.insert(token, (question, now + DEAD));
+        let origin = self.me.at;
+        out.push((via, Message::Find { token, key, origin, hops_left: HOPS, hops: 1 }));
+    }
+
+    /// Looks for the server of a position; the answer is [`Event::Found`].
+    pub fn look_up(&mut self, now: Duration, key: Prefix, out: &mut Out) {
+        match self.next_hop(&key) {
+            Hop::Here => self.events.push(Event::Found(key, self.me, 0)),
+            Hop::To(owner, true) => self.events.push(Event::Found(key, owner, 1)),
+            Hop::To(next, false) => {
+                self.ask_owner(now, next.at, Question::Owner(key), key, out);
+            }
+            Hop::Nowhere => {}
+        }
+    }
+
+    fn look_up_fingers(&mut self, now: Duration, out: &mut Out) {
+        let Some(first) = self.neighbours.successors.first().copied() else { return };
+        for _ in 0..FINGERS_A_PERIOD {
+            let number = self.next_finger;
+            let key = self.me.id.further(number);
+            if key.is_after_up_to(&self.me.id, &first.id) || number + 1 >= FINGERS {
+                // All further fingers are the successor.
+                self.fingers[number..].fill(None);
+                self.next_finger = 0;
+                return;
+            }
+            self.next_finger = number + 1;
+            match self.next_hop(&key) {
+                Hop::To(owner, true) => self.fingers[number] = Some(owner),
+                Hop::To(next, false) => {
+                    self.ask_owner(now, next.at, Question::Finger(number), key, out);
+                }
+                Hop::Here | Hop::Nowhere => self.fingers[number] = None,
+            }
+        }
+    }
+
+    /// The messages with which it leaves.
+    pub fn leave(&mut self, out: &mut Out) {
+        let ends = self.neighbours.predecessor.iter().chain(self.neighbours.successors.first());
+        for one in ends {
+            out.push((one.at, Message::Leave(self.me, self.neighbours.clone())));
+        }
+        self.joined = false;
+        self.seeds.clear();
+    }
+}
