@@ -283,6 +283,7 @@ impl Node {
             at_ns,
             hosts: self.hosts.clone(),
             links,
+            tunnels: Vec::new(),
             queues,
             routers,
             ports: ports.collect(),
@@ -294,6 +295,8 @@ impl Node {
                 socket_calls: switch.socket_calls,
                 socket_frames: switch.socket_frames,
                 link_frames: switch.link_frames,
+                foreign_packets: 0,
+                malformed_packets: 0,
                 sleeps: switch.sleeps,
             }),
         }
