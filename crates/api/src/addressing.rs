@@ -78,7 +78,9 @@ pub(crate) fn assign(documents: &mut Documents) -> Vec<(String, String)> {
         }
         let document = documents.links.iter().find(|link| *link.name.value == *name);
         let addressing = document.and_then(|link| link.addresses).map(|a| a.value);
-        if addressing == Some(Addressing::None) {
+        // The other end of a tunnel is not known here, and would take the same address.
+        let elsewhere = document.is_some_and(|link| link.tunnel.is_some());
+        if elsewhere || addressing == Some(Addressing::None) {
             continue;
         }
         let slice = ends.iter().find_map(|end| end.slice.as_ref());

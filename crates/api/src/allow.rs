@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::decode::{Context, Decode, word};
 use crate::host::Host;
+use crate::link::Link;
 use crate::port::Port;
 use crate::reservation::Reservation;
 use crate::router::{Poll, Router, Run};
@@ -57,6 +58,8 @@ pub enum Allow {
     Programs,
     /// `run: inline` of routers.
     Run,
+    /// `tunnel` of links: an address of the node.
+    Tunnel,
     /// `uplink` of slow paths.
     Uplink,
 }
@@ -84,6 +87,7 @@ impl Allow {
         Allow::Program,
         Allow::Programs,
         Allow::Run,
+        Allow::Tunnel,
         Allow::Uplink,
     ];
 
@@ -110,6 +114,7 @@ impl Allow {
             Allow::Program => "program",
             Allow::Programs => "programs",
             Allow::Run => "run",
+            Allow::Tunnel => "tunnel",
             Allow::Uplink => "uplink",
         }
     }
@@ -202,6 +207,11 @@ pub(crate) fn of_port(port: &Port) -> Named {
         (Allow::Namespace, place(&port.namespace)),
     ];
     all.into_iter().filter_map(|(field, place)| Some((field, place?))).collect()
+}
+
+/// The objects that a link names.
+pub(crate) fn of_link(link: &Link) -> Named {
+    place(&link.tunnel).map(|place| (Allow::Tunnel, place)).into_iter().collect()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod room;
 mod routers;
 mod routes;
 mod topology;
+mod tunnels;
 
 pub use self::filters::MOST_FILTERS;
 
@@ -39,6 +40,7 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
     for link in &draft.documents.links {
         topology::link(link, draft, &ends, problems);
     }
+    tunnels::all(draft, &ends, problems);
     for host in &draft.documents.hosts {
         hosts::values(host, problems);
     }

@@ -126,6 +126,7 @@ macro_rules! whole_number {
 }
 whole_number!(u16);
 whole_number!(u32);
+whole_number!(u64);
 
 /// Decodes a value written as one text with a `FromStr`.
 pub(crate) fn from_text<T>(node: &Node, context: &mut Context, wanted: &str) -> Option<T>

@@ -9,10 +9,12 @@ use crate::problem::Problem;
 use crate::quantity::{QueueLength, Share, Time};
 use crate::source::At;
 use crate::tree::{Node, Value};
+use crate::tunnel::LinkTunnel;
 use crate::values::{Name, Rate};
 
-/// Joins the two interfaces that name it. The document is optional: an interface's `link: NAME`
-/// makes the link. Its fields hold for both directions, those in `a_to_b` and `b_to_a` for one.
+/// Joins the two interfaces that name it, or with `tunnel` one of this node and one of another. The
+/// document is optional: an interface's `link: NAME` makes the link. Its fields hold for both
+/// directions, those in `a_to_b` and `b_to_a` for one.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Link {
@@ -33,6 +35,9 @@ pub struct Link {
     /// Fields of the direction to `a`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b_to_a: Option<At<Line>>,
+    /// The way to the other end, if that is on another machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tunnel: Option<At<LinkTunnel>>,
 }
 
 /// The source of a link's addresses.
@@ -199,8 +204,9 @@ impl Decode for Link {
                 .help("say `a:` with the name of a router (slice/router) or host");
             fields.context.report(problem);
         }
+        let tunnel = fields.optional("tunnel");
         fields.close();
-        Some(Link { name: name?, a, addresses, both, a_to_b, b_to_a })
+        Some(Link { name: name?, a, addresses, both, a_to_b, b_to_a, tunnel })
     }
 }
 

@@ -127,7 +127,9 @@ impl<'a> Rights<'a> {
             "link" => {
                 let ends = self.links.get(&key.name);
                 let no_host = |ends: &Vec<Side>| ends.iter().all(|end| end.slice().is_some());
-                ends.is_some_and(no_host) && self.link_is(&key.name, |slice| self.owns_slice(slice))
+                ends.is_some_and(no_host)
+                    && self.link_is(&key.name, |slice| self.owns_slice(slice))
+                    && self.may_cut(&key.name)
             }
             _ => false,
         }
@@ -286,6 +288,7 @@ impl<'a> Rights<'a> {
         for user in new.users.iter().filter(|u| is_changed(Key::new("user", u.name.to_string()))) {
             refused.push(admins(user.name.place, "kind: user"));
         }
+        self.tunnels_refused(new, changed, &mut refused);
         let hosts = new.hosts.iter().map(|one| ("host", &one.name, allow::of_host(one)));
         let ports = new.ports.iter().map(|one| ("port", &one.name, allow::of_port(one)));
         for (kind, name, named) in hosts.chain(ports) {
@@ -389,3 +392,4 @@ impl<'a> Rights<'a> {
 mod problems;
 #[cfg(test)]
 mod tests;
+mod tunnels;

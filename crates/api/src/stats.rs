@@ -18,6 +18,9 @@ pub struct NodeStats {
     pub hosts: Vec<HostStats>,
     /// Its links, as far as they do something to packets.
     pub links: Vec<LinkStats>,
+    /// Its links to other machines.
+    #[serde(default)]
+    pub tunnels: Vec<TunnelStats>,
     /// Queues of ports that have a rate, reservations or queues.
     pub queues: Vec<QueueStats>,
     /// Its switch, if it runs.
@@ -174,6 +177,43 @@ pub struct LinkStats {
     pub corrupted: u64,
 }
 
+/// How the end of a link to another machine goes, since the switch was started.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct TunnelStats {
+    /// The link's name.
+    pub name: String,
+    /// Which interface is its end here: `slice/router.interface`, or `host.interface`.
+    pub end: String,
+    /// This node's address.
+    pub local: String,
+    /// The other node's address.
+    pub remote: String,
+    /// The UDP port of both.
+    pub port: u16,
+    /// The link's number.
+    pub id: u32,
+    /// The epoch in packets that this node sends.
+    pub epoch: u64,
+    /// Frames that left.
+    pub tx_frames: u64,
+    /// Their bytes, without outer headers.
+    pub tx_bytes: u64,
+    /// Packets that left: more than frames where frames are split.
+    pub tx_packets: u64,
+    /// Frames that came in and are complete.
+    pub rx_frames: u64,
+    /// Their bytes, without outer headers.
+    pub rx_bytes: u64,
+    /// Packets that came in with the right key and epoch.
+    pub rx_packets: u64,
+    /// Numbers of packets that have not come.
+    pub lost: u64,
+    /// Packets that came after later ones.
+    pub reordered: u64,
+    /// Packets and frames dropped, by cause; causes that never happened are left out.
+    pub drops: Vec<(String, u64)>,
+}
+
 /// Counters of an interface, since it was made.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct InterfaceStats {
@@ -278,6 +318,12 @@ pub struct SwitchStats {
     pub socket_frames: u64,
     /// Frames that went over links.
     pub link_frames: u64,
+    /// Packets at UDP ports of tunnels that are of no link of this node.
+    #[serde(default)]
+    pub foreign_packets: u64,
+    /// Packets there that are no packets of Europa's tunnels.
+    #[serde(default)]
+    pub malformed_packets: u64,
     /// Times it slept.
     pub sleeps: u64,
 }

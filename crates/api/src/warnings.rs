@@ -15,11 +15,18 @@ impl Documents {
     pub fn warnings(&self) -> Vec<String> {
         let ends = ends(self);
         let single = |ends: &Vec<End<'_>>| matches!(ends.as_slice(), [_]);
-        let open: Vec<&str> =
-            ends.iter().filter(|(_, ends)| single(ends)).map(|(link, _)| *link).collect();
+        // The other end of a tunnel is on another machine.
+        let elsewhere = |name: &str| {
+            self.links.iter().any(|link| &**link.name == name && link.tunnel.is_some())
+        };
+        let open = ends.iter().filter(|(link, ends)| single(ends) && !elsewhere(link));
+        let open: Vec<&str> = open.map(|(link, _)| *link).collect();
         let mut warnings = Vec::new();
         for (link, ends) in &ends {
             let [end] = ends.as_slice() else { continue };
+            if !open.contains(link) {
+                continue;
+            }
             let others = open.iter().copied().filter(|other| other != link);
             let hint = match nearest(link, others) {
                 Some(near) => format!("; link {near:?} has one end, too: is it the same?"),

@@ -226,3 +226,105 @@ fn links_and_hosts_that_are_wrong() {
         assert!(problems.iter().any(|p| p.contains(wanted)), "{wanted}: {problems:?}");
     }
 }
+
+/// A router with the end of a link, and the fields of its tunnel.
+fn tunnel(fields: &str) -> String {
+    let keys = "send_key: \"0123456789abcdef\", receive_key: \"fedcba9876543210\"";
+    let tunnel = fields.replace("KEYS", keys);
+    format!(
+        "kind: slice\nname: s\n---\nkind: link\nname: l\nrate: 1Mb/s\ntunnel: {{{tunnel}}}\n---\n\
+         kind: router\nname: r\nslice: s\nfast_path: {{builtin: ipv4}}\n\
+         interfaces: {{e0: {{link: l, addresses: [10.0.0.1/24]}}}}\n"
+    )
+}
+
+const USUAL: &str = "local: 192.0.2.1, remote: 192.0.2.2, id: 7, KEYS";
+
+#[test]
+fn tunnels_that_are_right() {
+    for fields in [
+        USUAL,
+        "local: \"2001:db8::1\", remote: \"2001:db8::2\", id: 16777215, port: 1, KEYS",
+        "local: 192.0.2.1, remote: 192.0.2.2, id: 0, epoch: 18446744073709551615, KEYS",
+    ] {
+        let documents = read(&tunnel(fields)).unwrap_or_else(|p| panic!("{fields}: {p:?}"));
+        assert_eq!(documents.warnings(), [""; 0], "{fields}");
+        // What is stored reads as the same.
+        let link = documents.links.first().expect("a link");
+        let stored = serde_json::to_string(&link).expect("JSON");
+        let rest = tunnel(fields).split_once("---\n").expect("a router").1.to_owned();
+        let router = rest.split_once("---\n").expect("a router").1.to_owned();
+        let again =
+            format!("kind: slice\nname: s\n---\nkind: link\n{}\n---\n{router}", yaml(&stored));
+        assert_eq!(read(&again).expect("right").links, documents.links);
+    }
+    // Numbers count for each pair of nodes.
+    let other = "kind: link\nname: m\ntunnel: {local: 192.0.2.1, remote: 192.0.2.3, id: 7, \
+                 send_key: \"0000000000000001\", receive_key: \"0000000000000002\"}\n---\n\
+                 kind: host\nname: h\ninterfaces: {e: {link: m}}\n---\n";
+    if let Err(problems) = read(&(other.to_owned() + &tunnel(USUAL))) {
+        panic!("{problems:?}");
+    }
+}
+
+/// The fields of a JSON object, one a line.
+fn yaml(json: &str) -> String {
+    let value: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(json).expect("an object");
+    value.iter().map(|(name, value)| format!("{name}: {value}\n")).collect()
+}
+
+#[test]
+fn tunnels_that_are_wrong() {
+    for (fields, wanted) in [
+        ("local: 192.0.2.1, remote: \"2001:db8::2\", id: 7, KEYS", "addresses of one family"),
+        ("local: 192.0.2.1, remote: 192.0.2.1, id: 7, KEYS", "have two addresses"),
+        ("local: 0.0.0.0, remote: 192.0.2.2, id: 7, KEYS", "cannot end at 0.0.0.0"),
+        ("local: 192.0.2.1, remote: 224.0.0.1, id: 7, KEYS", "cannot end at 224.0.0.1"),
+        ("local: \"fe80::1\", remote: \"2001:db8::2\", id: 7, KEYS", "cannot end at fe80::1"),
+        ("local: \"::ffff:192.0.2.1\", remote: \"2001:db8::2\", id: 7, KEYS", "cannot end at"),
+        ("local: 192.0.2.1/24, remote: 192.0.2.2, id: 7, KEYS", "is not an IP address"),
+        ("local: 192.0.2.1, remote: 192.0.2.2, id: 16777216, KEYS", "0 to 16777215"),
+        ("local: 192.0.2.1, remote: 192.0.2.2, id: 7, port: 0, KEYS", "no UDP port 0"),
+        ("local: 192.0.2.1, remote: 192.0.2.2, id: 7, port: 65536, KEYS", "out of range"),
+        ("local: 192.0.2.1, remote: 192.0.2.2, id: 7, epoch: -1, KEYS", "out of range"),
+        ("local: 192.0.2.1, remote: 192.0.2.2, id: 7", "needs `send_key`"),
+        ("local: 192.0.2.1, id: 7, KEYS", "needs `remote`"),
+        ("local: 192.0.2.1, remote: 192.0.2.2, id: 7, vni: 7, KEYS", "no field \"vni\""),
+        (
+            "local: 192.0.2.1, remote: 192.0.2.2, id: 7, send_key: \"1\", \
+             receive_key: \"fedcba9876543210\"",
+            "a key is 16 hexadecimal digits",
+        ),
+        (
+            "local: 192.0.2.1, remote: 192.0.2.2, id: 7, send_key: 1111111111111111, \
+             receive_key: \"fedcba9876543210\"",
+            "expected a key, found the number",
+        ),
+        (
+            "local: 192.0.2.1, remote: 192.0.2.2, id: 7, send_key: \"fedcba9876543210\", \
+             receive_key: \"fedcba9876543210\"",
+            "both directions of the tunnel have one key",
+        ),
+    ] {
+        let problems = read(&tunnel(fields)).expect_err(wanted);
+        assert!(problems.iter().any(|p| p.contains(wanted)), "{wanted}: {problems:?}");
+    }
+    let other = tunnel(USUAL).replace("name: l\n", "name: m\n").replace("rate: 1Mb/s\n", "");
+    let other = other.split("---\n").nth(1).expect("a link").to_owned();
+    let host = "kind: host\nname: h\ninterfaces: {e: {link: m}}\n";
+    let here = "kind: host\nname: h\ninterfaces: {e: {link: l}}\n";
+    let kernel = tunnel(USUAL)
+        .replace("name: s\n---", "name: s\nprograms: operator\n---")
+        .replace("fast_path: {builtin: ipv4}", "run: kernel\nfast_path: {xdp: {object: x.o}}");
+    for (text, wanted) in [
+        (format!("{}---\n{other}---\n{host}", tunnel(USUAL)), "two links have the number 7"),
+        (format!("{}---\n{here}", tunnel(USUAL)), "both ends of link \"l\" are here"),
+        (tunnel(USUAL).replace("{e0: {link: l, ", "{e0: {link: k, "), "no interface names link"),
+        (tunnel(USUAL).replace(", addresses: [10.0.0.1/24]", ""), "address"),
+        (kernel, "kernel router s/r has no tunnel"),
+    ] {
+        let problems = read(&text).expect_err(wanted);
+        assert!(problems.iter().any(|p| p.contains(wanted)), "{wanted}: {problems:?}");
+    }
+}

@@ -24,6 +24,7 @@ mod own_elements;
 mod own_keys;
 mod programs;
 mod ssh;
+mod tunnels;
 mod uplink;
 mod users;
 #[path = "../wire/mod.rs"]

@@ -17,6 +17,9 @@ const NODE: &str = "kind: port\nname: left\ndevice: eth1\nrate: 1Gb/s\n---\n\
     kind: filters\nname: rules\nslice: blue\nrules: []\n---\n\
     kind: user\nname: alice\nroles: {red: owner, open: owner}\n";
 
+const TUNNEL: &str = "tunnel: {local: 192.0.2.1, remote: 192.0.2.2, id: 1, \
+    send_key: \"0000000000000001\", receive_key: \"0000000000000002\"}\n";
+
 fn documents(text: &str, kept: &[Kept]) -> Documents {
     bundle(text).merge(kept).unwrap_or_else(|problems| panic!("{}", problems.render(false)))
 }
@@ -124,6 +127,7 @@ fn owners_say_what_is_their_own() {
         (router("interfaces: {a: {link: own}, b: {link: mix}}"), "conflict"),
         (router("interfaces: {a: {port: right}, b: {link: own}}"), "wrong: there is no port \"right\""),
         (format!("{}---\nkind: link\nname: theirs\ndelay: 1ms\n", router("interfaces: {a: {link: own}}")), "wrong: no interface names link"),
+        (format!("kind: link\nname: own\n{TUNNEL}"), "refused: `tunnel`"),
         (R.replace("red", "blue") + "interfaces: {}\n", "wrong: there is no slice \"blue\""),
         (R.replace("red", "nosuch") + "interfaces: {}\n", "wrong: there is no slice \"nosuch\""),
         ("kind: filters\nname: rules\nslice: red\nrules: []\n".into(), "taken: filters rules"),
@@ -171,4 +175,31 @@ fn what_may_be_removed() {
     }
     let verdict = Rights::new(&stored, &viewer).may_delete(&Key::new("router", "red/r2"));
     assert!(matches!(verdict, Verdict::Forbidden(_)), "{verdict:?}");
+}
+
+#[test]
+fn tunnels_are_for_those_whose_slice_allows_them() {
+    let with_tunnel = NODE.replace("name: own\n", &format!("name: own\n{TUNNEL}"));
+    let allowed = with_tunnel.replace("allow: [grants", "allow: [tunnel, grants");
+    let owner = roles(Role::Owner);
+    let key = Key::new("link", "own");
+    for (node, may) in [(NODE, true), (&with_tunnel, false), (&allowed, true)] {
+        let stored = documents(node, &[]);
+        let rights = Rights::new(&stored, &owner);
+        assert_eq!((rights.sees(&key), rights.owns(&key)), (true, may), "{node}");
+        assert_eq!(rights.may_delete(&key) == Verdict::Allowed, may, "{node}");
+    }
+    // An owner may change the rest of such a link, and leaves the tunnel as it is.
+    let stored = documents(&with_tunnel, &[]);
+    let rights = Rights::new(&stored, &owner);
+    let changed = HashSet::from([key]);
+    for (old, new, wanted) in [
+        ("delay: 1ms", "delay: 2ms", 0),
+        ("id: 1", "id: 2", 1),
+        (TUNNEL, "", 1),
+        ("remote: 192.0.2.2", "remote: 192.0.2.3", 1),
+    ] {
+        let new = documents(&with_tunnel.replace(old, new), &[]);
+        assert_eq!(rights.refused(&new, &changed).len(), wanted, "{old}");
+    }
 }

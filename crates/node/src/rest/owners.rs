@@ -79,6 +79,8 @@ impl View {
     pub(super) fn stats(&self, mut stats: NodeStats) -> NodeStats {
         stats.routers.retain(|router| self.sees_router(&router.name));
         stats.links.retain(|link| self.sees_router(&link.from));
+        let sees = |end: &str| end.rsplit_once('.').is_some_and(|(of, _)| self.sees_router(of));
+        stats.tunnels.retain(|tunnel| sees(&tunnel.end));
         let own = |slice: &Option<String>| {
             slice.as_ref().is_some_and(|slice| self.roles.contains_key(slice))
         };
@@ -87,6 +89,7 @@ impl View {
             at_ns: stats.at_ns,
             routers: stats.routers,
             links: stats.links,
+            tunnels: stats.tunnels,
             queues: stats.queues,
             ..NodeStats::default()
         }
