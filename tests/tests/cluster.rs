@@ -135,6 +135,19 @@ impl Cluster {
         self.process(&["--instance", &format!("{}-{number}", self.name), "node"])
     }
 
+    fn agent_process(&self, number: u8) -> Pid {
+        self.process(&["--instance", &format!("{}-{number}", self.name), "cluster"])
+    }
+
+    /// Waits until a node has no lease.
+    fn is_absent(&self, node: &str) {
+        let start = Instant::now();
+        while !self.run(&["status"]).lines().any(|l| l.starts_with(node) && l.contains("absent")) {
+            assert!(start.elapsed() < PATIENCE, "{node} has a lease: {}", self.logs());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
     /// The ends of all logs.
     fn logs(&self) -> String {
         let mut all = String::new();
@@ -241,6 +254,24 @@ fn one_lab_over_three_nodes() {
     kill(etcd, Signal::SIGCONT).expect("etcd");
     cluster.settles();
     cluster.apply(&lab(""));
+
+    // An agent stands still: it is silent, then without a lease, and carries out later what it missed.
+    let agent = cluster.agent_process(3);
+    kill(agent, Signal::SIGSTOP).expect("an agent");
+    let changed = cluster.file(&lab("sysctls: {net.ipv4.ip_default_ttl: 76}\n"));
+    let error = cluster.refused(&["apply", &changed]);
+    assert!(error.contains("node n3 is"), "{error}");
+    cluster.is_absent("n3");
+    let error = cluster.refused(&["apply", &changed]);
+    assert!(error.contains("node n3 is concerned and has no lease"), "{error}");
+    let accepted = cluster.attempt(&["apply", "--allow-absent", &changed]);
+    assert!(accepted.status.success(), "{}", accepted.stderr);
+    assert!(accepted.stderr.contains("node n3 does not run its part yet"), "{}", accepted.stderr);
+    crosses(&cluster);
+    kill(agent, Signal::SIGCONT).expect("an agent");
+    cluster.settles();
+    let ttl = cluster.node(3, &["exec", "h3", "cat", "/proc/sys/net/ipv4/ip_default_ttl"]);
+    assert_eq!(ttl.stdout.trim(), "76", "{}", ttl.stderr);
 
     // etcd is killed and comes back with its data.
     kill(cluster.etcd_process(), Signal::SIGKILL).expect("etcd");

@@ -1,6 +1,9 @@
 //! A real etcd of a test, with its data in memory.
 
+mod tls;
+
 use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -12,6 +15,7 @@ pub(crate) struct Server {
     child: Child,
     folder: tempfile::TempDir,
     ports: [u16; 2],
+    options: Vec<(&'static str, PathBuf)>,
 }
 
 /// Whether etcd is installed; says that the test is skipped if not.
@@ -28,7 +32,14 @@ pub(crate) fn is_there() -> bool {
 impl Server {
     /// Starts a member and waits until it answers.
     pub(crate) async fn start() -> (Server, Etcd) {
-        let shared = std::path::Path::new("/dev/shm");
+        let server = Server::spawn(Vec::new());
+        let etcd = server.connect().await;
+        (server, etcd)
+    }
+
+    /// Starts a member, by TLS if options name files for it.
+    fn spawn(options: Vec<(&'static str, PathBuf)>) -> Server {
+        let shared = Path::new("/dev/shm");
         let folder = match shared.is_dir() {
             true => tempfile::tempdir_in(shared),
             false => tempfile::tempdir(),
@@ -42,20 +53,19 @@ impl Server {
             [one.0, other.0]
         };
         let folder = folder.expect("a folder");
-        let server = Server { child: spawn(folder.path(), ports), folder, ports };
-        let etcd = server.connect().await;
-        (server, etcd)
+        let child = spawn(folder.path(), ports, &options);
+        Server { child, folder, ports, options }
     }
 
     /// Where it is.
-    pub(crate) fn access(&self) -> Access {
+    fn access(&self) -> Access {
         let endpoints = vec![self.url()];
         Access { endpoints, cluster: "test".into(), tls: None }
     }
 
     /// Its URL.
     pub(crate) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.ports[0])
+        format!("{}://127.0.0.1:{}", scheme(&self.options), self.ports[0])
     }
 
     /// Connects when it answers.
@@ -78,14 +88,25 @@ impl Server {
 
     /// Starts it again on its data.
     pub(crate) fn again(&mut self) {
-        self.child = spawn(self.folder.path(), self.ports);
+        self.child = spawn(self.folder.path(), self.ports, &self.options);
     }
 }
 
-fn spawn(folder: &std::path::Path, [clients, peers]: [u16; 2]) -> Child {
-    let (client, peer) =
-        (format!("http://127.0.0.1:{clients}"), format!("http://127.0.0.1:{peers}"));
-    Command::new("etcd")
+fn scheme(options: &[(&'static str, PathBuf)]) -> &'static str {
+    if options.is_empty() { "http" } else { "https" }
+}
+
+fn spawn(folder: &Path, [clients, peers]: [u16; 2], options: &[(&'static str, PathBuf)]) -> Child {
+    let client = format!("{}://127.0.0.1:{clients}", scheme(options));
+    let peer = format!("http://127.0.0.1:{peers}");
+    let mut command = Command::new("etcd");
+    for (option, file) in options {
+        command.arg(option).arg(file);
+    }
+    if !options.is_empty() {
+        command.arg("--client-cert-auth");
+    }
+    command
         .args(["--name", "first", "--data-dir"])
         .arg(folder.join("data"))
         .args(["--listen-client-urls", &client, "--advertise-client-urls", &client])
