@@ -46,7 +46,9 @@ impl Follower {
 
     /// Refuses a node with documents of its own, which the cluster's would replace.
     pub(super) async fn join(&mut self) -> Result<()> {
-        if self.settings.note.exists() {
+        // A note of another cluster is none of this one.
+        let noted = fs::read_to_string(&self.settings.note).unwrap_or_default();
+        if noted.trim() == self.settings.access.cluster {
             return Ok(());
         }
         let nothing = ApplyRequest { prune: true, dry_run: true, ..ApplyRequest::default() };
@@ -57,9 +59,10 @@ impl Follower {
         let there = there.await?.changes.len();
         if there > 0 && !self.settings.replace {
             return Err(ClusterError::Refused(format!(
-                "the node has {there} documents of its own. A cluster's documents replace them: keep \
+                "the node has {there} documents that are not of cluster {}. A cluster's documents replace them: keep \
                  them in a file by `europa get -o yaml`, add them to the cluster by `europa cluster \
-                 apply`, and start the agent with --replace"
+                 apply`, and start the agent with --replace",
+                self.settings.access.cluster
             )));
         }
         let note = &self.settings.note;
