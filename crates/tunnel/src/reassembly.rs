@@ -1,0 +1,120 @@
+//! Frames from their parts. Memory is allocated once: a peer may have a few frames unfinished at a
+//! time, each for a second.
+
+use crate::header::Part;
+use crate::split::Split;
+
+/// Frames of one peer that may be unfinished at a time. The oldest goes if there are more.
+pub const WAITING_FRAMES: usize = 16;
+/// How long an unfinished frame waits for its parts, in nanoseconds.
+pub const PATIENCE_NS: u64 = 1_000_000_000;
+
+/// The name of a split frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FrameId {
+    session: u32,
+    /// Number of the packet with its first part.
+    first: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Unfinished {
+    id: FrameId,
+    split: Split,
+    /// Parts that have come, a bit each.
+    come: u64,
+    since_ns: u64,
+}
+
+/// The unfinished frames of one peer.
+#[derive(Debug)]
+pub struct Reassembly {
+    frames: [Option<Unfinished>; WAITING_FRAMES],
+    memory: Box<[u8]>,
+    most_frame_bytes: usize,
+    /// Frames that were given up: parts of them have not come in time, or too many were begun.
+    pub unfinished: u64,
+}
+
+/// The result for a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reassembled<'a> {
+    /// The frame is complete.
+    Frame(&'a [u8]),
+    /// Parts of it are missing yet.
+    Waiting,
+    /// No sender makes such a part, or it contradicts another one of its frame.
+    Contradiction,
+    /// Its frame is longer than those of the link.
+    TooLong,
+}
+
+impl Reassembly {
+    /// Memory for frames of up to so many bytes.
+    pub fn new(most_frame_bytes: usize) -> Self {
+        let memory = vec![0; most_frame_bytes * WAITING_FRAMES].into();
+        Self { frames: [None; WAITING_FRAMES], memory, most_frame_bytes, unfinished: 0 }
+    }
+
+    /// Gives up frames that have waited too long.
+    pub fn expire(&mut self, now_ns: u64) {
+        for frame in &mut self.frames {
+            if frame.is_some_and(|frame| now_ns.saturating_sub(frame.since_ns) >= PATIENCE_NS) {
+                *frame = None;
+                self.unfinished += 1;
+            }
+        }
+    }
+
+    /// Adds a part, which came in the packet of this number.
+    pub fn add(
+        &mut self,
+        now_ns: u64,
+        (session, sequence): (u32, u32),
+        part: Part,
+        bytes: &[u8],
+    ) -> Reassembled<'_> {
+        let Some(split) = Split::of_part(part) else { return Reassembled::Contradiction };
+        let range = split.range(part.index);
+        if range.len() != bytes.len() {
+            return Reassembled::Contradiction;
+        }
+        if usize::from(split.frame_bytes) > self.most_frame_bytes {
+            return Reassembled::TooLong;
+        }
+        self.expire(now_ns);
+        let id = FrameId { session, first: sequence.wrapping_sub(part.index.into()) };
+        let place = self.place(id).unwrap_or_else(|| self.begin(now_ns, id, split));
+        let start = place * self.most_frame_bytes;
+        let (Some(Some(frame)), Some(memory)) =
+            (self.frames.get_mut(place), self.memory.get_mut(start..start + self.most_frame_bytes))
+        else {
+            return Reassembled::Contradiction;
+        };
+        if frame.split != split {
+            return Reassembled::Contradiction;
+        }
+        if let Some(to) = memory.get_mut(range) {
+            to.copy_from_slice(bytes);
+        }
+        frame.come |= 1 << part.index;
+        if frame.come.count_ones() < split.count.into() {
+            return Reassembled::Waiting;
+        }
+        self.frames[place] = None;
+        Reassembled::Frame(memory.get(..split.frame_bytes.into()).unwrap_or_default())
+    }
+
+    fn place(&self, id: FrameId) -> Option<usize> {
+        self.frames.iter().position(|frame| frame.is_some_and(|frame| frame.id == id))
+    }
+
+    /// Begins a frame, in place of the oldest one if there is no room.
+    fn begin(&mut self, now_ns: u64, id: FrameId, split: Split) -> usize {
+        let age = |place: &usize| self.frames[*place].map_or(0, |frame| frame.since_ns + 1);
+        let place = (0..WAITING_FRAMES).min_by_key(age).unwrap_or(0);
+        self.unfinished += u64::from(self.frames[place].is_some());
+        self.frames[place] = Some(Unfinished { id, split, come: 0, since_ns: now_ns });
+        place
+    }
+}

@@ -1,0 +1,160 @@
+//! The receiving end of a link: it compares key and epoch before anything else.
+
+use serde::{Deserialize, Serialize};
+
+use crate::header::{Header, Key};
+use crate::reassembly::{Reassembled, Reassembly};
+use crate::sequence::{Numbers, Order};
+
+/// An Ethernet header.
+const LEAST_FRAME_BYTES: usize = 14;
+
+/// Why a packet is dropped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Another key than the link's.
+    Key,
+    /// A lower epoch than one that was told, or that a packet had.
+    Epoch,
+    /// It came before, or too late.
+    Twice,
+    /// A part that no sender makes, or that contradicts another one.
+    Part,
+    /// A frame without an Ethernet header, or longer than those of the link.
+    Length,
+}
+
+/// The result for a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received<'a> {
+    /// A frame.
+    Frame(&'a [u8]),
+    /// A part of a frame that is not complete yet.
+    Part,
+    /// Nothing: it is dropped, and counted.
+    Dropped(Cause),
+}
+
+/// Counters of a receiving end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reception {
+    /// Packets with the right key and epoch.
+    pub packets: u64,
+    /// Frames that are complete.
+    pub frames: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Numbers that have not come.
+    pub lost: u64,
+    /// Packets that came after later ones.
+    pub reordered: u64,
+    /// Packets with another key.
+    pub wrong_key: u64,
+    /// Packets of a lower epoch.
+    pub lower_epoch: u64,
+    /// Packets that came twice, or too late.
+    pub twice: u64,
+    /// Parts that no sender makes.
+    pub wrong_part: u64,
+    /// Frames of a wrong length.
+    pub wrong_length: u64,
+    /// Frames whose parts have not all come.
+    pub unfinished: u64,
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub struct Receiver {
+    key: Key,
+    epoch: u64,
+    session: Option<u32>,
+    numbers: Numbers,
+    reassembly: Reassembly,
+    most_frame_bytes: usize,
+    counted: Reception,
+}
+
+impl Receiver {
+    /// One that accepts this key, and this epoch or a higher one, and frames of up to so many bytes.
+    pub fn new(key: Key, epoch: u64, most_frame_bytes: usize) -> Self {
+        Self {
+            key,
+            epoch,
+            session: None,
+            numbers: Numbers::default(),
+            reassembly: Reassembly::new(most_frame_bytes),
+            most_frame_bytes,
+            counted: Reception::default(),
+        }
+    }
+
+    /// Another key and epoch from now on. Another key is another sender's, which has not learnt of
+    /// epochs of the former one.
+    pub fn change(&mut self, key: Key, epoch: u64) {
+        self.epoch = if key == self.key { self.epoch.max(epoch) } else { epoch };
+        self.key = key;
+    }
+
+    /// Its counters.
+    pub fn counted(&self) -> Reception {
+        let Numbers { lost, reordered, .. } = self.numbers;
+        Reception { lost, reordered, unfinished: self.reassembly.unfinished, ..self.counted }
+    }
+
+    /// Gives up frames whose parts have not come in time.
+    pub fn expire(&mut self, now_ns: u64) {
+        self.reassembly.expire(now_ns);
+    }
+
+    /// Takes a packet: its header, and the rest of its bytes.
+    pub fn receive<'a>(
+        &'a mut self,
+        now_ns: u64,
+        header: &Header,
+        payload: &'a [u8],
+    ) -> Received<'a> {
+        if header.key != self.key {
+            self.counted.wrong_key += 1;
+            return Received::Dropped(Cause::Key);
+        }
+        if header.epoch < self.epoch {
+            self.counted.lower_epoch += 1;
+            return Received::Dropped(Cause::Epoch);
+        }
+        if header.epoch > self.epoch || self.session != Some(header.session) {
+            // An authentic packet tells of a higher epoch. Another session is another process.
+            self.epoch = header.epoch;
+            self.session = Some(header.session);
+            self.numbers.restart();
+        }
+        if self.numbers.note(header.sequence) == Order::Twice {
+            self.counted.twice += 1;
+            return Received::Dropped(Cause::Twice);
+        }
+        self.counted.packets += 1;
+        let name = (header.session, header.sequence);
+        let frame = match header.part {
+            None => payload,
+            Some(part) => match self.reassembly.add(now_ns, name, part, payload) {
+                Reassembled::Frame(frame) => frame,
+                Reassembled::Waiting => return Received::Part,
+                Reassembled::TooLong => return wrong_length(&mut self.counted),
+                Reassembled::Contradiction => {
+                    self.counted.wrong_part += 1;
+                    return Received::Dropped(Cause::Part);
+                }
+            },
+        };
+        if !(LEAST_FRAME_BYTES..=self.most_frame_bytes).contains(&frame.len()) {
+            return wrong_length(&mut self.counted);
+        }
+        self.counted.frames += 1;
+        self.counted.bytes += frame.len() as u64;
+        Received::Frame(frame)
+    }
+}
+
+fn wrong_length<'a>(counted: &mut Reception) -> Received<'a> {
+    counted.wrong_length += 1;
+    Received::Dropped(Cause::Length)
+}
