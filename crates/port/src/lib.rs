@@ -10,7 +10,7 @@
 //! device lock. Nothing here belongs on the packet path.
 
 // ioctl, mmap and socket options that no crate wraps; only in `ethtool`,
-// `guarded`, `listener`, `socket` and `tun`.
+// `guarded`, `listener`, `socket`, `tun` and `tunnel`.
 #![allow(unsafe_code)]
 
 mod device;
@@ -31,6 +31,7 @@ mod socket;
 mod steering;
 mod survey;
 mod tun;
+mod tunnel;
 mod undo;
 mod xdp;
 
@@ -50,5 +51,6 @@ pub use senders::{Sent, sent_by_peer};
 pub use socket::{is_out, open_listener, open_queued, open_socket, set_promiscuous};
 pub use survey::{Survey, SurveyedDevice, SurveyedRoute};
 pub use tun::make_tun;
+pub use tunnel::{connect_tunnel, listen_for_tunnels, most_payload_bytes};
 pub use undo::{Change, Undo};
 pub use xdp::XdpFeatures;
