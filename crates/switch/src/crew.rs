@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use crate::filters::Filters;
 use crate::handover::{End, between};
 use crate::intake::TURN;
-use crate::orders::{Answer, Order, Served, SwitchStats, Target, port_worker};
+use crate::orders::{Answer, Order, Served, SwitchStats, Target, TunnelStats, port_worker};
 use crate::peer::Peer;
 use crate::worker::Worker;
 
@@ -177,8 +177,12 @@ impl Crew {
             | Order::Rate { port, .. }
             | Order::Queues { port, .. }
             | Order::RemovePort { port } => vec![port_worker(*port, self.count())],
-            Order::Way { .. } | Order::Stats | Order::Describe => (0..self.count()).collect(),
-            Order::Start { .. } | Order::Filters => vec![0],
+            Order::Way { .. }
+            | Order::Tunnel { .. }
+            | Order::RemoveTunnel { .. }
+            | Order::Stats
+            | Order::Describe => (0..self.count()).collect(),
+            Order::Start { .. } | Order::Filters | Order::TunnelSockets => vec![0],
         }
     }
 
@@ -234,6 +238,8 @@ fn merged(one: Answer, other: Answer) -> Answer {
             ports: [one.ports, other.ports].concat(),
             interfaces: [one.interfaces, other.interfaces].concat(),
             inline: [one.inline, other.inline].concat(),
+            // Each worker has all of them.
+            tunnels: one.tunnels,
         }),
         (one, _) => one,
     }
@@ -250,5 +256,14 @@ fn summed(one: SwitchStats, other: SwitchStats) -> SwitchStats {
         ports: [one.ports, other.ports].concat(),
         links: [one.links, other.links].concat(),
         inline: [one.inline, other.inline].concat(),
+        tunnels: one.tunnels.into_iter().zip(other.tunnels).map(sum_of_tunnel).collect(),
+        foreign_packets: one.foreign_packets + other.foreign_packets,
+        malformed_packets: one.malformed_packets + other.malformed_packets,
     }
+}
+
+/// One worker sends by a tunnel, and the first receives.
+fn sum_of_tunnel((one, other): (TunnelStats, TunnelStats)) -> TunnelStats {
+    let sends = if one.tx_packets + one.too_long + one.refused > 0 { one } else { other };
+    TunnelStats { reception: one.reception, ..sends }
 }

@@ -7,11 +7,9 @@ use europa_pool::Word;
 use europa_pool::layout::rx_offset;
 use europa_substrate::tap::{Direction, line};
 
-use crate::handover::Outgoing;
-use crate::onward::Onward;
+use crate::onward::{Onward, Ways};
 use crate::orders::{LinkStats, Target};
 use crate::pools::Pools;
-use crate::ports::Ports;
 use crate::queue::Queued;
 use crate::tables::{Interface, Pool, Shared, Tables, count};
 use crate::tap::{Lost, lost};
@@ -90,15 +88,15 @@ fn tell(
 
 /// Passes on the arrived packets; returns how many, and how many of them over links.
 pub(crate) fn release(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64, u64) {
-    let Tables { pools, interfaces, ports, outgoing, .. } = tables;
+    let Tables { pools, interfaces, ports, outgoing, tunnels, .. } = tables;
+    let mut ways = Ways { ports, outgoing, tunnels };
     let (mut arrived, mut linked) = (0, 0);
     for interface in interfaces.iter_mut() {
         let Some(impairment) = &interface.impairment else { continue };
         if impairment.next_due_ns().is_none_or(|due| due > now_ns) {
             continue;
         }
-        let (more, over_links) =
-            release_from(interface, pools, (ports, outgoing), shared, now_ns, TURN);
+        let (more, over_links) = release_from(interface, pools, ways.again(), shared, now_ns, TURN);
         arrived += more;
         linked += over_links;
     }
@@ -109,7 +107,7 @@ pub(crate) fn release(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64
 fn release_from(
     interface: &mut Interface,
     pools: &Pools,
-    (ports, outgoing): (&mut Ports, &mut [Option<Outgoing>]),
+    ways: Ways<'_>,
     shared: &Shared,
     now_ns: u64,
     most: usize,
@@ -118,7 +116,7 @@ fn release_from(
     let Some(pool) = pools.get(&interface.pool) else { return (0, 0) };
     // A time that no clock says is the last one for queues.
     let clock_ns = if now_ns == u64::MAX { 0 } else { now_ns };
-    let mut onward = Onward::of(interface, pools, ports, outgoing, shared, clock_ns);
+    let mut onward = Onward::of(interface, pools, ways, shared, clock_ns);
     let Some(impairment) = interface.impairment.as_deref_mut() else { return (0, 0) };
     for _ in 0..most {
         // Two: the packet may come twice.
@@ -133,7 +131,7 @@ fn release_from(
         pool.on_the_way.set(pool.on_the_way.get().saturating_sub(1));
         arrived += 1;
     }
-    onward.finish();
+    onward.finish(shared);
     (arrived, linked)
 }
 
@@ -193,8 +191,8 @@ impl Tables {
                 self.impaired += 1;
             }
             (Some(_), None) => {
-                let Self { pools, ports, outgoing, .. } = self;
-                let ways = (ports, &mut outgoing[..]);
+                let Self { pools, ports, outgoing, tunnels, .. } = self;
+                let ways = Ways { ports, outgoing, tunnels };
                 release_from(interface, pools, ways, shared, u64::MAX, usize::MAX);
                 self.stop(id, shared);
             }

@@ -7,12 +7,10 @@ use std::sync::atomic::Ordering;
 use europa_pool::Word;
 
 use crate::filters::Filters;
-use crate::handover::Outgoing;
 use crate::impaired;
-use crate::onward::Onward;
+use crate::onward::{Onward, Ways};
 use crate::orders::{PoolOf, Target};
 use crate::pools::Pools;
-use crate::ports::Ports;
 use crate::queue::Queued;
 use crate::tables::{Interface, Shared, Tables, count};
 
@@ -81,13 +79,14 @@ fn take_over(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) ->
 /// Takes up to a turn from the ring of the interface at `place`.
 #[inline]
 fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64, u64) {
-    let Tables { pools, interfaces, places, ports, outgoing, filters, .. } = tables;
+    let Tables { pools, interfaces, places, ports, outgoing, tunnels, filters, .. } = tables;
     let mut linked = 0;
     let Some(interface) = interfaces.get_mut(place) else { return (0, 0) };
     let Some(pool) = pools.get(&interface.pool) else { return (0, 0) };
     let ring = interface.ring(pool);
     let Some(mut word) = ring.peek(interface.head) else { return (0, 0) };
-    let mut onward = Onward::of(interface, pools, ports, outgoing, shared, now_ns);
+    let mut ways = Ways { ports, outgoing, tunnels };
+    let mut onward = Onward::of(interface, pools, ways.again(), shared, now_ns);
     let witness = impaired::witness(interface);
     let mut impairment = interface.impairment.as_deref_mut();
     // A packet on a link asks for room when it arrives.
@@ -148,11 +147,11 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     if pool.of == PoolOf::Process {
         pool.sent.set(pool.sent.get().saturating_add(turn));
     }
-    onward.finish();
+    onward.finish(shared);
     judge.iter().for_each(|judge| judge.finish(pool));
     drop(judge);
     if let (Some(_), Some(filters)) = (by, filters.as_mut()) {
-        linked += divert(filters, interfaces, pools, places, (ports, outgoing), shared, now_ns);
+        linked += divert(filters, interfaces, pools, places, ways, shared, now_ns);
     }
     (turn.into(), linked)
 }
@@ -164,7 +163,7 @@ fn divert(
     interfaces: &mut [Interface],
     pools: &Pools,
     places: &[usize],
-    (ports, outgoing): (&mut Ports, &mut [Option<Outgoing>]),
+    mut ways: Ways<'_>,
     shared: &Shared,
     now_ns: u64,
 ) -> u64 {
@@ -182,7 +181,7 @@ fn divert(
         };
         count!(shared, sent.0, tx_elsewhere, 1);
         count!(shared, to.id, tx_offered, 1);
-        let mut onward = Onward::of(to, pools, ports, outgoing, shared, now_ns);
+        let mut onward = Onward::of(to, pools, ways.again(), shared, now_ns);
         let witness = impaired::witness(to);
         if let Some(impairment) = to.impairment.as_deref_mut() {
             impaired::submit(impairment, shared, pool, diverted.packet, now_ns, witness);
@@ -192,7 +191,7 @@ fn divert(
             drop();
         } else {
             linked += onward.pass(shared, &pool.view, diverted.packet);
-            onward.finish();
+            onward.finish(shared);
         }
     }
     linked

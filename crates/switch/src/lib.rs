@@ -4,7 +4,7 @@
 //! ```text
 //!  tx rings ──▶ intake ──▶ port queues ──▶ live way   (transmit list, kick)
 //!                  │                  └──▶ socket way (copy, check, sendmmsg)
-//!                  └──▶ links: straight into another router's pool
+//!                  └──▶ links: straight into another router's pool, or by UDP to another machine
 //! ```
 //!
 //! | file         | concern                                                        |
@@ -33,6 +33,7 @@
 //! | `onward`     | an interface's destination: a port's queue, or a link          |
 //! | `impaired`   | links with a rate, a delay, losses: waiting and arriving packets |
 //! | `link`       | delivery into another router's pool                            |
+//! | `tunnels`    | links to other machines, by UDP sockets                        |
 //! | `egress`     | checks on a private copy of each frame that leaves             |
 //! | `tap`        | records for captures                                           |
 //! | `guests`     | routers that run inside the worker                             |
@@ -88,6 +89,7 @@ mod socket;
 mod tables;
 mod tap;
 mod train;
+mod tunnels;
 mod turning;
 mod worker;
 

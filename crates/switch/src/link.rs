@@ -11,7 +11,7 @@ use europa_substrate::layout::PoolState;
 use crate::pools::Pools;
 use crate::queue::Queued;
 use crate::tables::{Pool, Shared, count};
-use crate::tap::{Crossing, crossing};
+use crate::tap::{Crossing, arriving, crossing};
 
 /// So many packets may wait for a router at the other end of a link.
 const BACKLOG: u32 = 2048;
@@ -33,6 +33,71 @@ impl<'a> End<'a> {
         let (pool_id, odd) = (row.pool_id(), row.is_odd());
         Some(Self { interface, local: row.local, odd, pool_id, pool: pools.get(&pool_id)? })
     }
+
+    /// Takes a free slot for a frame, if the receiver has room for one; else counts why not, and
+    /// returns the number of that counter.
+    #[inline]
+    fn claim(&self, shared: &Shared) -> Result<u32, u8> {
+        let target = &self.pool.view;
+        let rx = target.rx(self.local);
+        let rx_tail = shared.rx_tail(self.interface, self.odd);
+        let tail = rx_tail.load(std::sync::atomic::Ordering::Acquire);
+        if rx.peek(tail).is_some() || rx.peek(tail.wrapping_sub(BACKLOG)).is_some() {
+            count!(shared, self.interface, rx_drop_ring, 1);
+            return Err(cause!(rx_drop_ring));
+        }
+        let Some(free) = shared.take_free(target, self.pool_id) else {
+            count!(shared, self.interface, rx_drop_slots, 1);
+            return Err(cause!(rx_drop_slots));
+        };
+        Ok(free.slot() & (target.layout().geometry.slots - 1))
+    }
+
+    /// Puts a frame that was copied into a slot into the ring, and counts it; false, and the slot
+    /// free again, if there is no room.
+    #[inline]
+    fn publish(&self, shared: &Shared, slot: u32, length: u32, flags: u64) -> bool {
+        let (target, to) = (&self.pool.view, self.interface);
+        let word = Word::frame(slot, rx_offset(slot) as u16, length as u16, flags);
+        let rx_tail = shared.rx_tail(to, self.odd);
+        if !ring::put_shared(target.rx(self.local), rx_tail, word.on(self.local as u8)) {
+            let tail = offset_of!(PoolState, recycle_tail);
+            let tail = shared.pool_state.atomic_u32(self.pool_id, tail);
+            ring::put_unbounded(target.recycle(), tail, Word::free(slot));
+            count!(shared, to, rx_drop_ring, 1);
+            return false;
+        }
+        count!(shared, to, rx_packets, 1);
+        count!(shared, to, rx_bytes, u64::from(length));
+        true
+    }
+}
+
+/// Copies a frame from another machine into a free slot of the pool of this end, if that has room
+/// for it.
+pub(crate) fn arrive(shared: &Shared, frame: &[u8], end: &End<'_>) -> Delivery {
+    let (to, target, length) = (end.interface, &end.pool.view, frame.len() as u32);
+    let taps = shared.taps_of(to);
+    let tap = |cause: u8| {
+        if taps != 0 {
+            arriving(shared, to, taps, frame, cause);
+        }
+    };
+    if length > target.layout().max_frame_bytes() {
+        count!(shared, to, rx_drop_long, 1);
+        tap(cause!(rx_drop_long));
+        return Delivery::Refused;
+    }
+    let slot = match end.claim(shared) {
+        Ok(slot) => slot,
+        Err(cause) => {
+            tap(cause);
+            return Delivery::Refused;
+        }
+    };
+    target.mapping().copy_in(target.slot_offset(slot, rx_offset(slot)), frame);
+    tap(0);
+    if end.publish(shared, slot, length, 0) { Delivery::Done } else { Delivery::Refused }
 }
 
 /// The result for a packet to the other end of a link.
@@ -69,20 +134,13 @@ pub(crate) fn deliver(shared: &Shared, from: &PoolView, packet: Queued, end: &En
         tap(cause!(rx_drop_long), from.mapping(), source);
         return Delivery::Refused;
     }
-    let rx = target.rx(end.local);
-    let rx_tail = shared.rx_tail(to, end.odd);
-    let tail = rx_tail.load(std::sync::atomic::Ordering::Acquire);
-    if rx.peek(tail).is_some() || rx.peek(tail.wrapping_sub(BACKLOG)).is_some() {
-        count!(shared, to, rx_drop_ring, 1);
-        tap(cause!(rx_drop_ring), from.mapping(), source);
-        return Delivery::Refused;
-    }
-    let Some(free) = shared.take_free(target, end.pool_id) else {
-        count!(shared, to, rx_drop_slots, 1);
-        tap(cause!(rx_drop_slots), from.mapping(), source);
-        return Delivery::Refused;
+    let slot = match end.claim(shared) {
+        Ok(slot) => slot,
+        Err(cause) => {
+            tap(cause, from.mapping(), source);
+            return Delivery::Refused;
+        }
     };
-    let slot = free.slot() & (target.layout().geometry.slots - 1);
     let copy = target.slot_offset(slot, rx_offset(slot));
     from.mapping().copy_to(source, target.mapping(), copy, length as usize);
     let has_result = packet.word.flags() & Word::RESULT != 0;
@@ -93,17 +151,9 @@ pub(crate) fn deliver(shared: &Shared, from: &PoolView, packet: Queued, end: &En
     }
     // Before the router has it, which may change it.
     tap(0, target.mapping(), copy);
-    let flags = if has_result { Word::RESULT } else { 0 };
-    let word = Word::frame(slot, rx_offset(slot) as u16, length as u16, flags).on(end.local as u8);
-    if !ring::put_shared(rx, rx_tail, word) {
-        let tail = offset_of!(PoolState, recycle_tail);
-        let tail = shared.pool_state.atomic_u32(end.pool_id, tail);
-        ring::put_unbounded(target.recycle(), tail, Word::free(slot));
-        count!(shared, to, rx_drop_ring, 1);
+    if !end.publish(shared, slot, length, if has_result { Word::RESULT } else { 0 }) {
         return Delivery::Refused;
     }
-    count!(shared, to, rx_packets, 1);
-    count!(shared, to, rx_bytes, u64::from(length));
     count!(shared, packet.interface, tx_packets, 1);
     count!(shared, packet.interface, tx_bytes, u64::from(length));
     Delivery::Done

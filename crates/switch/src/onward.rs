@@ -1,4 +1,4 @@
-//! Where an interface's frames go: into a port's queue, or over a link.
+//! Where an interface's frames go: into a port's queue, over a link, or to another machine.
 
 use europa_pool::PoolView;
 
@@ -9,6 +9,22 @@ use crate::pools::Pools;
 use crate::ports::Ports;
 use crate::queue::Queued;
 use crate::tables::{Interface, Port, Shared, count};
+use crate::tunnels::{Leaving, Tunnels};
+
+/// The ways out of a worker.
+pub(crate) struct Ways<'a> {
+    pub(crate) ports: &'a mut Ports,
+    /// By number of the interface.
+    pub(crate) outgoing: &'a mut [Option<Outgoing>],
+    pub(crate) tunnels: &'a mut Tunnels,
+}
+
+impl Ways<'_> {
+    /// The same for a shorter time.
+    pub(crate) fn again(&mut self) -> Ways<'_> {
+        Ways { ports: self.ports, outgoing: self.outgoing, tunnels: self.tunnels }
+    }
+}
 
 /// The way onward of one interface's frames, looked up once a batch.
 pub(crate) enum Onward<'a> {
@@ -18,6 +34,8 @@ pub(crate) enum Onward<'a> {
     Worker(&'a mut Outgoing),
     /// To another router's interface.
     Link(End<'a>),
+    /// To another machine.
+    Tunnel(Leaving<'a>),
     /// The other end is not there: its router restarts.
     Nowhere,
 }
@@ -26,8 +44,7 @@ impl<'a> Onward<'a> {
     pub(crate) fn of(
         interface: &Interface,
         pools: &'a Pools,
-        ports: &'a mut Ports,
-        outgoing: &'a mut [Option<Outgoing>],
+        Ways { ports, outgoing, tunnels }: Ways<'a>,
         shared: &Shared,
         now_ns: u64,
     ) -> Self {
@@ -40,6 +57,7 @@ impl<'a> Onward<'a> {
                 }
             },
             Target::Link(to) => End::of(to, shared, pools).map_or(Self::Nowhere, Self::Link),
+            Target::Tunnel => tunnels.of(interface.id).map_or(Self::Nowhere, Self::Tunnel),
         }
     }
 
@@ -49,7 +67,7 @@ impl<'a> Onward<'a> {
         match self {
             Self::Port(port, ..) => port.queue.room(interface),
             Self::Worker(outgoing) => outgoing.room(),
-            Self::Link(..) | Self::Nowhere => u32::MAX,
+            Self::Link(..) | Self::Tunnel(_) | Self::Nowhere => u32::MAX,
         }
     }
 
@@ -68,6 +86,10 @@ impl<'a> Onward<'a> {
                 Delivery::Refused
             }
             Self::Link(end) => link::deliver(shared, from, packet, end),
+            Self::Tunnel(leaving) => match leaving.pass(shared, from, packet) {
+                true => Delivery::Done,
+                false => Delivery::Malformed,
+            },
             Self::Nowhere => Delivery::Refused,
         };
         if delivery == Delivery::Refused {
@@ -85,11 +107,12 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// After a batch: wakes the receiver if it sleeps.
-    pub(crate) fn finish(&self) {
+    /// After a batch: wakes the receiver if it sleeps, and sends what leaves the machine.
+    pub(crate) fn finish(&mut self, shared: &Shared) {
         match self {
             Self::Link(end) => end.pool.rouse(),
             Self::Worker(outgoing) => outgoing.finish(),
+            Self::Tunnel(leaving) => leaving.finish(shared),
             Self::Port(..) | Self::Nowhere => {}
         }
     }

@@ -1,11 +1,18 @@
 //! The node's orders, and a switch's answers.
 
-use europa_impair::{Settings, Statistics};
+mod stats;
+mod tunnel;
+
+use std::net::SocketAddr;
+
+use europa_impair::Settings;
 use europa_pool::Geometry;
 use europa_queue::{QueueSettings, Rate, Share};
-use europa_router::GuestStats;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
+
+pub use self::stats::{InlineStats, LinkStats, PortStats, SwitchStats};
+pub use self::tunnel::{TunnelSettings, TunnelStats};
 
 /// How the two ways out of a device go on, for live frames and for those of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,6 +155,23 @@ pub enum Order {
         /// Number of the interface.
         interface: u32,
     },
+    /// The way of an interface's frames to another machine, and back, from now on. Descriptors: a
+    /// UDP socket bound to the local address and port, which is used if no other tunnel has one,
+    /// and a UDP socket connected to the other machine.
+    Tunnel {
+        /// Number of the interface that sends.
+        interface: u32,
+        /// Its settings.
+        settings: TunnelSettings,
+    },
+    /// Forget the tunnel of an interface.
+    RemoveTunnel {
+        /// Number of the interface.
+        interface: u32,
+    },
+    /// Hand over copies of the sockets that tunnels' packets come in by: for a node that has just
+    /// started. They come with [`Answer::Sockets`].
+    TunnelSockets,
     /// Tell how it goes.
     Stats,
     /// List the served objects: for a node that has just started.
@@ -249,6 +273,8 @@ pub enum Target {
     Port(u32),
     /// Into the pool of the router that has this interface.
     Link(u32),
+    /// To another machine, by the interface's own tunnel.
+    Tunnel,
 }
 
 /// The slice whose rules hold for an interface's packets.
@@ -287,6 +313,8 @@ pub enum Answer {
     /// Where the statistics of a port's queues are: those of each slice, after it of each of its
     /// routers, after that of each of its queues.
     Places(Vec<u32>),
+    /// The local addresses of the sockets that come with it, in their order.
+    Sockets(Vec<SocketAddr>),
 }
 
 /// The objects that a switch serves, as orders have them.
@@ -298,6 +326,8 @@ pub struct Served {
     pub ports: Vec<u32>,
     /// Interfaces.
     pub interfaces: Vec<ServedInterface>,
+    /// Tunnels, by number of the sending interface.
+    pub tunnels: Vec<(u32, TunnelSettings)>,
     /// Numbers of pools whose routers run inside it.
     pub inline: Vec<u32>,
 }
@@ -313,60 +343,6 @@ pub struct ServedInterface {
     pub to: Target,
     /// The link's effects on its sent packets.
     pub impairment: Option<Settings>,
-}
-
-/// How a switch goes.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct SwitchStats {
-    /// Runs of the transmit program.
-    pub kicks: u64,
-    /// Frames that left as live frames.
-    pub live_frames: u64,
-    /// System calls of the socket way.
-    pub socket_calls: u64,
-    /// Frames that left by a socket.
-    pub socket_frames: u64,
-    /// Frames that went over links.
-    pub link_frames: u64,
-    /// Times it slept.
-    pub sleeps: u64,
-    /// Each port.
-    pub ports: Vec<PortStats>,
-    /// Each direction of a link that does something to packets.
-    pub links: Vec<LinkStats>,
-    /// Each router that runs inside it.
-    pub inline: Vec<InlineStats>,
-}
-
-/// How a router inside the switch goes.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct InlineStats {
-    /// Number of its pool.
-    pub pool: u32,
-    /// How it goes.
-    pub router: GuestStats,
-}
-
-/// How a port goes.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct PortStats {
-    /// Number of the port.
-    pub port: u32,
-    /// Packets that wait.
-    pub queued: usize,
-    /// Most packets that have waited.
-    pub queued_peak: usize,
-    /// Frames that one kick may carry now.
-    pub kick_frames: u32,
-}
-
-/// How one direction of a link goes.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct LinkStats {
-    /// Number of the interface that sends.
-    pub interface: u32,
-    /// Counters of packets.
-    pub packets: Statistics,
 }
 
 /// The geometry of [`Order::AddPool`].

@@ -1,4 +1,5 @@
-//! The events that wake a sleeping switch: the doorbell, the node, and the wake-ups of routers.
+//! The events that wake a sleeping switch: the doorbell, the node, the wake-ups of routers, and
+//! packets from other machines.
 //!
 //! A router that is woken by the receive program will mostly have something to send. A
 //! core that has halted takes longer to come back than a router needs for a packet: the
@@ -17,11 +18,14 @@ pub(crate) struct Sleeper {
     doorbell: OwnedFd,
     /// Ready when a router was woken since it was last asked.
     wakes: Epoll,
+    /// Ready as long as a packet waits in a socket.
+    sockets: Epoll,
 }
 
 impl Sleeper {
     pub(crate) fn new(doorbell: OwnedFd) -> Result<Self> {
-        Ok(Self { doorbell, wakes: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)? })
+        let epoll = || Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
+        Ok(Self { doorbell, wakes: epoll()?, sockets: epoll()? })
     }
 
     /// Wakes up with the router that waits on `waker`. Only when it is woken, not as long as the
@@ -34,6 +38,20 @@ impl Sleeper {
     pub(crate) fn leave(&self, waker: impl AsFd) {
         // It was watched.
         let _ = self.wakes.delete(waker);
+    }
+
+    /// Wakes up as long as a packet waits in a socket.
+    pub(crate) fn listen(&self, socket: impl AsFd) -> Result<()> {
+        match self.sockets.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, 0)) {
+            Err(nix::Error::EEXIST) => Ok(()),
+            added => added,
+        }
+    }
+
+    /// Not any more.
+    pub(crate) fn ignore(&self, socket: impl AsFd) {
+        // It may not be listened to.
+        let _ = self.sockets.delete(socket);
     }
 
     /// Forgets the routers that were woken while the switch was awake.
@@ -58,6 +76,7 @@ impl Sleeper {
             PollFd::new(guests, PollFlags::POLLIN),
             PollFd::new(self.doorbell.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.wakes.0.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.sockets.0.as_fd(), PollFlags::POLLIN),
         ];
         match ppoll(&mut wait, time.map(TimeSpec::from_duration), None) {
             Ok(_) | Err(nix::Error::EINTR) => {}

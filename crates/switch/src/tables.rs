@@ -28,6 +28,7 @@ use crate::pools::Pools;
 use crate::ports::Ports;
 use crate::queue::{PortQueue, Queued};
 use crate::socket::Socket;
+use crate::tunnels::Tunnels;
 
 pub(crate) struct Pool {
     pub(crate) view: PoolView,
@@ -258,6 +259,8 @@ pub(crate) struct Tables {
     /// By number of the interface, where packets go whose port another worker serves.
     pub(crate) outgoing: Vec<Option<Outgoing>>,
     pub(crate) ports: Ports,
+    /// Links to other machines.
+    pub(crate) tunnels: Tunnels,
     /// How many interfaces have an impairment: none is the rule, and costs nothing.
     pub(crate) impaired: usize,
     /// Statistics of impairments whose interface is away because its router restarts.
@@ -329,6 +332,7 @@ impl Tables {
             pools: self.pools.keys().filter(|pool| self.is_own(*pool)).collect(),
             ports: self.ports.iter().map(|port| port.id).collect(),
             interfaces: interfaces.collect(),
+            tunnels: self.tunnels.settings().collect(),
             inline: Vec::new(),
         }
     }

@@ -121,3 +121,22 @@ pub(crate) fn crossing(shared: &Shared, frame: &Crossing<'_>) {
     record.cause = frame.cause;
     shared.record(frame.to.1, record, fill);
 }
+
+/// Records a frame from another machine, for the captures of the interface that it is for.
+#[cold]
+pub(crate) fn arriving(shared: &Shared, interface: u32, taps: u32, frame: &[u8], cause: u8) {
+    let length = frame.len() as u32;
+    let record = Record {
+        time_ns: Record::now_ns(),
+        interface,
+        length,
+        captured: length,
+        direction: Direction::In,
+        cause,
+        way: Way::Link,
+        frame: 0,
+    };
+    shared.record(taps, record, |to, offset, bytes| {
+        frame.get(..bytes).is_some_and(|part| to.copy_in(offset, part))
+    });
+}

@@ -45,6 +45,13 @@ impl Orders {
         match self {
             Self::Node(orders, crew) => {
                 while let Some((order, descriptors)) = orders.try_receive()? {
+                    if matches!(order, Order::TunnelSockets) {
+                        let all = worker.tables.tunnels.sockets();
+                        let (at, sockets): (Vec<_>, Vec<_>) =
+                            all.map(|(local, socket)| (local, socket.as_fd())).unzip();
+                        orders.send(&Answer::Sockets(at), &sockets)?;
+                        continue;
+                    }
                     let answer = crew.obey(worker, order, descriptors);
                     orders.send(&answer, &[])?;
                 }

@@ -31,6 +31,7 @@ use crate::queue::PortQueue;
 use crate::sleeper::Sleeper;
 use crate::socket::{Outbox, Socket};
 use crate::tables::{Interface, Pool, Port, Shared, Tables, Wake, count};
+use crate::tunnels::Tunnels;
 
 /// Longest frame that may leave live, with any outer headers.
 const LONGEST_LIVE: u16 = (MAX_LIVE_FRAME - MAX_ENCAP) as u16;
@@ -92,6 +93,12 @@ impl Worker {
         // Waiting frames leave together: a kick costs the same for one frame as for a thousand.
         let Self { guests, tables, .. } = self;
         let worked = guests.turn(now, |pool| tables.awaken(pool));
+        if self.tables.worker == 0 && self.tables.tunnels.listens() {
+            let Tables { tunnels, pools, .. } = &mut self.tables;
+            let (packets, linked) = tunnels.receive(pools, &self.shared, now, now_ns);
+            self.stats.link_frames += linked;
+            total += packets;
+        }
         while total < u64::from(MAX_KICK_FRAMES) {
             let (taken, linked) = intake(&mut self.tables, &self.shared, now_ns);
             self.stats.link_frames += linked;
@@ -477,6 +484,15 @@ impl Worker {
                 self.tables.interfaces.retain(|i| i.id != interface);
                 self.tables.arrange();
             }
+            Order::Tunnel { interface, settings } => {
+                let sockets = [descriptor()?, descriptor()?];
+                self.change_tunnels(|tunnels| tunnels.set(interface, settings, sockets))?;
+            }
+            Order::RemoveTunnel { interface } => {
+                self.change_tunnels(|tunnels| tunnels.remove(interface))?;
+            }
+            // Its answer has descriptors: see `turning`.
+            Order::TunnelSockets => return Err("no descriptors".into()),
             Order::Stats => return Ok(Answer::Stats(self.statistics())),
             Order::Describe => {
                 let inline = self.guests.pools();
@@ -484,6 +500,19 @@ impl Worker {
             }
         }
         Ok(Answer::Done)
+    }
+
+    /// Changes tunnels; the first worker sleeps on their sockets.
+    fn change_tunnels(&mut self, change: impl FnOnce(&mut Tunnels)) -> Result<(), String> {
+        let tunnels = &mut self.tables.tunnels;
+        tunnels.sockets().for_each(|(_, socket)| self.sleeper.ignore(socket));
+        change(tunnels);
+        if self.tables.worker != 0 {
+            return Ok(());
+        }
+        let mut all = tunnels.sockets();
+        let listening = all.try_for_each(|(_, socket)| self.sleeper.listen(socket));
+        listening.map_err(|error| error.to_string())
     }
 
     fn filters(&mut self) -> Result<&mut Filters, String> {
@@ -521,7 +550,7 @@ impl Worker {
         let to = interface.to;
         let mut port = match to {
             Target::Port(id) => ports.of_mut(id),
-            Target::Link(_) => None,
+            Target::Link(_) | Target::Tunnel => None,
         };
         incoming.take(usize::MAX, |packet| match &mut port {
             Some(port) if port.queue.room(id) > 0 => {
@@ -614,6 +643,10 @@ impl Worker {
             .collect();
         stats.links = self.tables.link_statistics();
         stats.inline = self.guests.stats();
+        let now_ns = self.ns_at(Instant::now());
+        let tunnels = &mut self.tables.tunnels;
+        stats.tunnels = tunnels.statistics(now_ns);
+        (stats.foreign_packets, stats.malformed_packets) = (tunnels.foreign, tunnels.malformed);
         stats
     }
 }

@@ -1,0 +1,50 @@
+//! Links to other machines: their settings, and how they go.
+
+use std::net::{IpAddr, SocketAddr};
+
+use europa_tunnel::{Key, Reception};
+use serde::{Deserialize, Serialize};
+
+/// The settings of a link to another machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TunnelSettings {
+    /// Number of the interface whose frames come in.
+    pub to: u32,
+    /// Address and port of this machine.
+    pub local: SocketAddr,
+    /// Address of the other one.
+    pub remote: IpAddr,
+    /// The link's number.
+    pub id: u32,
+    /// The epoch.
+    pub epoch: u64,
+    /// The key in packets that leave.
+    pub send_key: Key,
+    /// The key in packets that come in.
+    pub receive_key: Key,
+    /// A number that no earlier tunnel of this link had. One that goes on keeps its own.
+    pub session: u32,
+    /// Longest UDP payload that the underlay carries.
+    pub most_bytes: u32,
+    /// Longest frame.
+    pub most_frame_bytes: u32,
+}
+
+/// How a link to another machine goes.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct TunnelStats {
+    /// Number of the interface that sends.
+    pub interface: u32,
+    /// Frames that left.
+    pub tx_frames: u64,
+    /// Their bytes.
+    pub tx_bytes: u64,
+    /// Packets that left.
+    pub tx_packets: u64,
+    /// Packets that the underlay does not carry.
+    pub too_long: u64,
+    /// Packets that the kernel refused for another reason.
+    pub refused: u64,
+    /// What came in.
+    pub reception: Reception,
+}
