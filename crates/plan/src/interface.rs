@@ -8,6 +8,7 @@ use europa_substrate::InterfaceSpec;
 use europa_substrate::layout::CAGED;
 use ipnet::IpNet;
 
+use crate::far::FarEnd;
 use crate::ids::{InterfaceId, LinkId, PortId};
 
 /// Where an interface leads.
@@ -17,6 +18,8 @@ pub enum To {
     Port(PortId),
     /// The other end of a link.
     Link(InterfaceId),
+    /// The end of a link on another machine.
+    Far(FarEnd),
     /// A link whose other end is missing: sent packets are dropped.
     Nowhere,
 }
@@ -26,7 +29,15 @@ impl To {
     pub fn port(&self) -> Option<&PortId> {
         match self {
             To::Port(port) => Some(port),
-            To::Link(_) | To::Nowhere => None,
+            To::Link(_) | To::Far(_) | To::Nowhere => None,
+        }
+    }
+
+    /// The end on another machine, if it leads to one.
+    pub fn far(&self) -> Option<&FarEnd> {
+        match self {
+            To::Far(end) => Some(end),
+            To::Port(_) | To::Link(_) | To::Nowhere => None,
         }
     }
 
@@ -79,7 +90,7 @@ impl InterfacePlan {
     /// Whether its router can go on when it becomes `new`: what differs is the switch's and
     /// the tables' business, and nothing of the router's own.
     pub fn stays(&self, new: &Self) -> bool {
-        let on_a_link = |to: &To| matches!(to, To::Link(_) | To::Nowhere);
+        let on_a_link = |to: &To| matches!(to, To::Link(_) | To::Far(_) | To::Nowhere);
         let at_a_host = |one: &Self| one.link.is_some() && !on_a_link(&one.to);
         let mut spec = new.spec.clone();
         if at_a_host(self) && at_a_host(new) {

@@ -15,6 +15,7 @@
 //! | `outside`    | the parts that cannot change in a running process              |
 //! | `builtin`    | texts of `builtin: ipv4` and `builtin: bridge`                 |
 //! | `links`      | effects of links on packets                                    |
+//! | `far`        | ends of links on other machines                                |
 //! | `relays`     | hosts' packets over links with effects                         |
 //! | `hosts`      | the ports that hosts make, and their parts that do not stay    |
 //! | `slow_paths` | hidden ports and interfaces of slow paths                      |
@@ -31,6 +32,7 @@ mod cage;
 mod desired;
 mod difference;
 mod facts;
+mod far;
 pub mod hosts;
 mod ids;
 mod interface;
@@ -54,6 +56,7 @@ pub use cage::CagePlan;
 pub use desired::{Desired, Namespaces};
 pub use difference::difference;
 pub use facts::{Facts, Failure, PortFacts};
+pub use far::FarEnd;
 pub use ids::{HostId, InterfaceId, LinkId, PortId, RouterId, SliceId};
 pub use interface::{InterfacePlan, To, Tunnel, vxlan_header};
 pub use needs::Needs;

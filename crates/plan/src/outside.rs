@@ -34,6 +34,8 @@ fn interface(plan: &InterfacePlan) -> Value {
     let to = match &plan.to {
         To::Port(port) => json!({ "port": **port }),
         To::Link(end) => json!({ "link": end.to_string() }),
+        // Without its keys: the switch handles the rest.
+        To::Far(end) => json!({ "tunnel": *end.link }),
         To::Nowhere => Value::Null,
     };
     let spec = &plan.spec;

@@ -1,8 +1,9 @@
-//! Relays: hosts' packets over links with a rate, delay or losses.
+//! Relays: hosts' packets over links with a rate, delay or losses, and to other machines.
 //!
 //! The switch delays and loses routers' packets over links. A host's packets go straight from its
 //! port into the router's pool. Where the link is to do something to it, it goes into a pool of the
-//! switch's own instead: the relay.
+//! switch's own instead: the relay. If a host is at the end of a link to another machine, the packets
+//! of both directions do.
 
 use std::collections::HashSet;
 
@@ -11,6 +12,7 @@ use europa_impair::Settings;
 use europa_substrate::layout::{ANY_SOURCE, TAGS};
 use europa_substrate::{InterfaceSpec, Match, MatchKind};
 
+use crate::far::{FarEnd, far_end};
 use crate::ids::{LinkId, PortId};
 use crate::links::impairment;
 
@@ -27,18 +29,25 @@ pub struct RelayPlan {
     /// Longest packet, in bytes.
     pub mtu: u32,
     /// The link's effects on packets.
-    pub impairment: Settings,
+    pub impairment: Option<Settings>,
+    /// The other end, if it is on another machine.
+    pub far: Option<FarEnd>,
 }
 
 impl RelayPlan {
     /// Whether a relay of this plan can go on as one of `new`.
     pub fn stays(&self, new: &Self) -> bool {
-        self.port == new.port && self.mtu == new.mtu
+        self.port == new.port && self.mtu == new.mtu && self.far.is_some() == new.far.is_some()
     }
 
     /// Longest frame, in bytes.
     pub fn max_frame(&self) -> u32 {
         self.mtu + HEADER_BYTES
+    }
+
+    /// Its interface for packets from another machine to the host.
+    pub fn back(&self) -> InterfaceSpec {
+        InterfaceSpec { local: 1, matches: Vec::new(), ..self.spec() }
     }
 
     /// Its interface in the substrate: everything on the port is its own.
@@ -58,7 +67,6 @@ impl RelayPlan {
 
 /// The hosts' ends of links that need one.
 pub fn relays(documents: &Documents) -> Vec<RelayPlan> {
-    // Without a router at its other end, a link has no receiver.
     let interfaces = documents.routers.iter().flat_map(|router| &router.interfaces.0);
     let links: HashSet<&str> =
         interfaces.filter_map(|(_, interface)| Some(&***interface.value.link.as_ref()?)).collect();
@@ -68,15 +76,18 @@ pub fn relays(documents: &Documents) -> Vec<RelayPlan> {
             let (Some(link), Some(port)) = (&interface.link, host.port(name, interface)) else {
                 continue;
             };
-            if !links.contains(&***link) {
+            let far = far_end(documents, link);
+            let impairment = impairment(documents, link, &host.name);
+            // A link to nowhere has no receiver; a perfect one to a router needs no relay.
+            if far.is_none() && (impairment.is_none() || !links.contains(&***link)) {
                 continue;
             }
-            let Some(impairment) = impairment(documents, link, &host.name) else { continue };
             plans.push(RelayPlan {
                 port: PortId::new(&*port),
                 link: LinkId::new(&***link),
                 mtu: interface.mtu(),
                 impairment,
+                far,
             });
         }
     }

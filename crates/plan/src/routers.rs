@@ -12,6 +12,7 @@ use europa_substrate::layout::{ANY_SOURCE, CAGED, SHARES_MAC, TAGS, WIRE};
 use europa_substrate::{InterfaceSpec, Match, MatchKind};
 
 use crate::facts::PortFacts;
+use crate::far::far_end;
 use crate::ids::{InterfaceId, LinkId, PortId, RouterId};
 use crate::interface::{InterfacePlan, To, Tunnel};
 use crate::relays::{RelayPlan, relays};
@@ -106,7 +107,7 @@ impl Context<'_> {
                     let none = || refused("", format!("there is no port {port}"));
                     Some(self.ports.get(port).ok_or_else(none)?)
                 }
-                To::Link(_) | To::Nowhere => None,
+                To::Link(_) | To::Far(_) | To::Nowhere => None,
             };
             let mut planned = plan_interface(router, key, index, interface, to, facts)
                 .map_err(|(field, what)| refused(field, what))?;
@@ -163,6 +164,9 @@ impl Context<'_> {
     fn other_end(&self, link: &str, router: &RouterId, interface: &str) -> To {
         if self.wires.contains(link) {
             return To::Port(PortId::new(wires::port_name(link, router, interface)));
+        }
+        if let Some(end) = far_end(self.documents, link) {
+            return To::Far(end);
         }
         let ends = self.ends.get(link).map_or(&[][..], Vec::as_slice);
         let own = LinkEnd::Router(InterfaceId::new(router.clone(), interface));

@@ -348,7 +348,8 @@ impl<'a> Differ<'a> {
         let mut relays = Relays { gone: Vec::new(), changed: Vec::new(), come: Vec::new() };
         for relay in &self.actual.relays {
             let wanted = self.desired.relays.iter().find(|wanted| relay.stays(wanted));
-            let stays = behind(&relay.port) && !self.desired.cut.contains(&relay.port);
+            let stays = (relay.far.is_some() || behind(&relay.port))
+                && !self.desired.cut.contains(&relay.port);
             match wanted.filter(|_| stays) {
                 Some(to) if to != relay => {
                     let (from, to) = (relay.clone(), to.clone());

@@ -29,7 +29,7 @@ const USER: u8 = 6;
 const KINDS: [(u8, u8, u8); 7] = [
     (PORT, 4, 3),
     (SLICE, 3, 3),
-    (LINK, 3, 3),
+    (LINK, 3, 6),
     (HOST, 4, 6),
     (ROUTER, 6, 16),
     (FILTERS, 2, 2),
@@ -106,6 +106,8 @@ pub(crate) fn documents(choice: &Choice, before: &[Kept]) -> (Documents, Vec<Kep
         let stands = match kind {
             HOST => room,
             // No line between two hosts has a link's effects.
+            // One to another machine has one end here.
+            LINK if variant > 2 => ends.get(&format!("l{number}")).is_some_and(|ends| ends.0 == 1),
             LINK => ends.get(&format!("l{number}")).is_some_and(|ends| ends.1 > 0),
             PORT | SLICE => true,
             USER => variant == 0 || has(SLICE, number % 3),
@@ -191,7 +193,8 @@ fn read(kind: u8, number: u8, text: &str) -> Ready {
     let mut ends: Vec<&str> = ends.collect();
     let own_link = format!("l{number}");
     if kind == LINK {
-        ends = vec![&own_link];
+        // The other end of a tunnel is on another machine.
+        ends = if text.contains("tunnel") { Vec::new() } else { vec![&own_link] };
         all.push("kind: slice\nname: s0\n".into());
         all.push(format!(
             "kind: router\nname: z\nslice: s0\ninterfaces: {{x: {{link: {own_link}}}}}\n\
@@ -227,7 +230,21 @@ fn text(kind: u8, number: u8, variant: u8) -> String {
             format!("kind: slice\nname: s{number}\n{more}")
         }
         LINK => {
-            let more = ["", "delay: 5ms\n", "loss: 1%\n"][usize::from(variant)];
+            let tunnel = |epoch: u8, remote: u8| {
+                format!(
+                    "tunnel: {{local: 192.0.2.1, remote: 192.0.2.{remote}, id: {number}, \
+                     epoch: {epoch}, send_key: \"0000000000000001\", \
+                     receive_key: \"0000000000000002\"}}\n"
+                )
+            };
+            let more = match variant {
+                0 => String::new(),
+                1 => "delay: 5ms\n".to_owned(),
+                2 => "loss: 1%\n".to_owned(),
+                3 => tunnel(1, 2),
+                4 => tunnel(2, 2) + "delay: 5ms\n",
+                _ => tunnel(2, 3),
+            };
             format!("kind: link\nname: l{number}\n{more}")
         }
         HOST => {

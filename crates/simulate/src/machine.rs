@@ -271,7 +271,8 @@ impl SimMachine {
         world.relays.retain(|relay| {
             desired.relays.iter().any(|plan| relay.stays(plan))
                 && world.ports.contains_key(&relay.port)
-                && world.routers.values().any(|r| r.plan.ports().any(|port| *port == relay.port))
+                && (relay.far.is_some()
+                    || world.routers.values().any(|r| r.plan.ports().any(|p| *p == relay.port)))
         });
     }
 
