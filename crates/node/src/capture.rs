@@ -229,7 +229,9 @@ pub(crate) fn scene(documents: &Documents, ports: &[Port], routers: &[Router]) -
             let to = match (written.and_then(|written| written.attachment()), &planned.to) {
                 (Some(Attachment::Link(link)), _) => scene::To::Link(link.value.to_string()),
                 (_, To::Port(port)) => scene::To::Port(port.to_string()),
-                (_, To::Link(_) | To::Nowhere) => scene::To::Link(planned.name.clone()),
+                (_, To::Link(_) | To::Far(_) | To::Nowhere) => {
+                    scene::To::Link(planned.name.clone())
+                }
             };
             scene::Interface {
                 id: *id,

@@ -8,6 +8,7 @@
 //! | `hosts`    | end systems: made, attached, removed                             |
 //! | `ports`    | opening, preparing and attaching devices                         |
 //! | `switch`   | the switch: started, configured, restarted                       |
+//! | `link_tunnels` | links to other machines: their sockets                       |
 //! | `relays`   | pools for packets that hosts send over lines                     |
 //! | `router`   | one router: pool, process, back-off                              |
 //! | `program`  | where programs are; checks of users' own data planes             |
@@ -55,6 +56,7 @@ mod hosts;
 mod instance;
 mod kept;
 mod leftovers;
+mod link_tunnels;
 mod logs;
 mod meters;
 mod metrics;

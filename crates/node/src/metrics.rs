@@ -3,6 +3,8 @@
 //! Names, labels and units are listed in `docs/metrics.md`: a change of one here breaks users'
 //! dashboards.
 
+mod tunnels;
+
 use std::fmt;
 
 use europa_api::lsp::{LspList, Reservable};
@@ -106,6 +108,7 @@ impl Collector for Metrics {
         self.ports(to)?;
         self.queues(to)?;
         self.links(to)?;
+        tunnels::all(&self.stats, to)?;
         self.flows(to)?;
         self.switch(to)
     }

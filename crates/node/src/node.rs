@@ -85,6 +85,7 @@ use crate::control::{Control, Inbox, Reply};
 use crate::drift::DriftThread;
 use crate::events::Events;
 use crate::kept::Kept;
+use crate::link_tunnels::LinkTunnels;
 use crate::logs::LogThread;
 use crate::meters::Meters;
 use crate::placement::Placement;
@@ -148,6 +149,7 @@ pub(crate) struct Node {
     /// The documents of the present hosts, as far as they are made.
     hosts_made: Arc<Vec<europa_api::Host>>,
     relays: Vec<Relay>,
+    link_tunnels: LinkTunnels,
     /// Shells that run hosts' commands, by host.
     running: Vec<(String, crate::hosts::Commands)>,
     /// Hosts whose commands have failed, and how.
@@ -222,10 +224,10 @@ impl Node {
             hosts: Vec::new(),
             hosts_made: Arc::default(),
             relays: Vec::new(),
+            link_tunnels: LinkTunnels::default(),
             running: Vec::new(),
             hosts_failed: HashMap::new(),
             tunnels_looked: Instant::now(),
-
             watched: Instant::now(),
             events: Events::new(),
             store,

@@ -1,4 +1,4 @@
-//! Packets that hosts send over lines with a rate, delay or losses.
+//! Packets that hosts send over lines with a rate, delay or losses, or to other machines.
 //!
 //! A router's packets pass the switch, which delays and loses them. A host's packets go straight
 //! from its line into the router's pool. Where the link has an effect on them, they go into a pool
@@ -7,8 +7,7 @@
 use std::os::fd::AsFd;
 use std::time::Duration;
 
-use europa_impair::Settings;
-use europa_plan::RelayPlan;
+use europa_plan::{FarEnd, RelayPlan};
 use europa_pool::layout::{LARGE_SLOT_BYTES, SMALL_SLOT_BYTES};
 use europa_pool::{Geometry, Layout};
 use europa_substrate::{InterfaceSpec, PoolHandle, PortAttachment, Substrate};
@@ -17,6 +16,7 @@ use europa_switch::orders::{Order, PoolOf, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::NodeError;
+use crate::link_tunnels::Ends;
 use crate::switch::Switch;
 
 /// Packets that are on the way from one host at a time, twice.
@@ -31,6 +31,8 @@ pub(crate) struct Relay {
     pub(crate) interface: u32,
     pub(crate) spec: InterfaceSpec,
     pool: PoolHandle,
+    /// The interface for frames from another machine, and its settings.
+    back: Option<(u32, InterfaceSpec)>,
 }
 
 /// The facts that the next node needs of a relay.
@@ -43,6 +45,7 @@ pub(crate) struct RelayRecord {
     pool: u32,
     slots: u32,
     slot_bytes: u32,
+    back: Option<u32>,
 }
 
 impl Relay {
@@ -61,6 +64,7 @@ impl Relay {
             pool: self.pool.id,
             slots,
             slot_bytes,
+            back: self.back(),
         }
     }
 
@@ -71,14 +75,20 @@ impl Relay {
         substrate: &Substrate,
     ) -> Option<Self> {
         let same = |plan: &&RelayPlan| {
-            plan.port == record.port && plan.link == record.link && plan.mtu == record.mtu
+            plan.port == record.port
+                && plan.link == record.link
+                && plan.mtu == record.mtu
+                && plan.far.is_some() == record.back.is_some()
         };
         let plan = plans.iter().find(same)?.clone();
         let RelayRecord { slots, slot_bytes, interface, .. } = *record;
-        let geometry = Geometry { slots, slot_bytes, interfaces: 1 };
+        let interfaces = if record.back.is_some() { 2 } else { 1 };
+        let geometry = Geometry { slots, slot_bytes, interfaces };
         let pool = substrate.adopt_pool(record.pool, geometry).ok()??;
-        let there = substrate.has_interface(interface, pool.id);
-        there.then(|| Self { spec: plan.spec(), plan, interface, pool })
+        let mut all = record.back.iter().chain([&interface]);
+        let there = all.all(|id| substrate.has_interface(*id, pool.id));
+        let back = record.back.map(|id| (id, plan.back()));
+        there.then(|| Self { spec: plan.spec(), plan, interface, pool, back })
     }
 
     /// Number of its pool.
@@ -86,9 +96,21 @@ impl Relay {
         self.pool.id
     }
 
-    /// The effects of its link on packets.
-    pub(crate) fn impairment(&self) -> Settings {
-        self.plan.impairment
+    /// The number of its interface for frames from another machine.
+    pub(crate) fn back(&self) -> Option<u32> {
+        self.back.as_ref().map(|(id, _)| *id)
+    }
+
+    /// The numbers of its interfaces.
+    pub(crate) fn interfaces(&self) -> impl Iterator<Item = u32> {
+        self.back().into_iter().chain([self.interface])
+    }
+
+    /// Its far end on another machine, and its interfaces.
+    pub(crate) fn far(&self) -> Option<(FarEnd, Ends)> {
+        let most_frame_bytes = self.plan.max_frame();
+        let ends = Ends { from: self.interface, to: self.back()?, most_frame_bytes };
+        Some((self.plan.far.clone()?, ends))
     }
 
     /// Makes a relay's pool, and has everything that comes in by its port go there.
@@ -98,13 +120,21 @@ impl Relay {
         port: Option<&PortAttachment>,
     ) -> Result<Self, NodeError> {
         let max_frame = plan.max_frame();
-        let geometry = |slot_bytes| Geometry { slots: SLOTS, slot_bytes, interfaces: 1 };
+        let interfaces = if plan.far.is_some() { 2 } else { 1 };
+        let geometry = |slot_bytes| Geometry { slots: SLOTS, slot_bytes, interfaces };
         let small = geometry(SMALL_SLOT_BYTES);
         let fits = Layout::new(small).is_ok_and(|layout| max_frame <= layout.max_frame_bytes());
         let pool = substrate.create_pool(if fits { small } else { geometry(LARGE_SLOT_BYTES) })?;
         let spec = plan.spec();
         let interface = substrate.add_interface(&spec, port, &pool)?;
-        Ok(Self { plan, interface, spec, pool })
+        let back = match &plan.far {
+            Some(_) => {
+                let spec = plan.back();
+                Some((substrate.add_interface(&spec, port, &pool)?, spec))
+            }
+            None => None,
+        };
+        Ok(Self { plan, interface, spec, pool, back })
     }
 
     /// Packets under way arrive at once, and later ones pass without the line.
@@ -135,7 +165,7 @@ impl Relay {
 
     /// Sends the present effects of the link to a switch.
     pub(crate) fn impair(&self, switch: Option<&mut Switch>) {
-        let impairment = Some(self.plan.impairment);
+        let impairment = self.plan.impairment;
         if let Some(switch) = switch {
             // One that has just ended learns of it when it starts.
             let _ = switch.order(&Order::Impair { interface: self.interface, impairment }, &[]);
@@ -150,14 +180,17 @@ impl Relay {
         substrate: &Substrate,
         port: Option<&PortAttachment>,
     ) -> Result<(PoolHandle, bool), NodeError> {
-        substrate.halt_interface(self.interface);
+        self.interfaces().for_each(|id| substrate.halt_interface(id));
         let forgotten = switch.is_some_and(|switch| switch.forget_pool(self.pool.id));
         substrate.remove_interface(self.interface, &self.spec, port)?;
+        if let Some((id, spec)) = &self.back {
+            substrate.remove_interface(*id, spec, port)?;
+        }
         Ok((self.pool, forgotten))
     }
 
-    /// Tells a switch of the pool and of the way to interface `to`.
-    pub(crate) fn tell(&self, switch: &mut Switch, to: u32) -> Result<(), NodeError> {
+    /// Tells a switch of the pool and of the way to `to`.
+    pub(crate) fn tell(&self, switch: &mut Switch, to: Target) -> Result<(), NodeError> {
         let Geometry { slots, slot_bytes, interfaces } = self.pool.layout.geometry;
         let pool = self.pool.id;
         let (of, worker) = (PoolOf::Relay, switch.worker_of(pool));
@@ -169,12 +202,27 @@ impl Relay {
             interface: self.interface,
             pool,
             local: self.spec.local,
-            to: Target::Link(to),
+            to,
             bound: Vec::new(),
-            impairment: Some(self.plan.impairment),
+            impairment: self.plan.impairment,
             filtered_by: None,
         };
         switch.order(&order, &[])?;
         Ok(())
+    }
+
+    /// Tells a switch of the way from another machine to the host's port.
+    pub(crate) fn tell_back(&self, switch: &mut Switch, port: u32) -> Result<(), NodeError> {
+        let Some((interface, spec)) = &self.back else { return Ok(()) };
+        let order = Order::AddInterface {
+            interface: *interface,
+            pool: self.pool.id,
+            local: spec.local,
+            to: Target::Port(port),
+            bound: Vec::new(),
+            impairment: None,
+            filtered_by: None,
+        };
+        switch.order(&order, &[]).map(drop)
     }
 }

@@ -260,6 +260,15 @@ impl Switch {
         order: &Order,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<Answer, NodeError> {
+        self.ask(order, descriptors).map(|(answer, _)| answer)
+    }
+
+    /// The same, for an answer with descriptors.
+    pub(crate) fn ask(
+        &mut self,
+        order: &Order,
+        descriptors: &[BorrowedFd<'_>],
+    ) -> Result<(Answer, Vec<OwnedFd>), NodeError> {
         let failed = |error| NodeError::Channel { who: "the switch".into(), error };
         let asked = Instant::now();
         self.orders.send(order, descriptors).map_err(failed)?;
@@ -270,7 +279,7 @@ impl Switch {
                     let why = format!("the switch refuses {order:?}: {why}");
                     return Err(NodeError::Refused(why));
                 }
-                Some((answer, _)) => return Ok(answer),
+                Some(answer) => return Ok(answer),
                 None if asked.elapsed() >= PATIENCE => return Err(self.give_up(order)),
                 None => {}
             }

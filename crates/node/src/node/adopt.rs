@@ -17,7 +17,7 @@ use europa_sandbox::{Child, Identity};
 use europa_substrate::layout::MAX_TAPS;
 use europa_substrate::tap::Taps;
 use europa_substrate::{Claims, Substrate};
-use europa_switch::orders::{Order, Target};
+use europa_switch::orders::{Order, Served, Target};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
@@ -25,6 +25,7 @@ use super::Node;
 use crate::body::Body;
 use crate::kept::Kept;
 use crate::leftovers::{self, Noted};
+use crate::link_tunnels::LinkTunnels;
 use crate::ports::Port;
 use crate::relays::Relay;
 use crate::router::{ANOTHER_VERSION, Asked, Process, Router, RouterRecord, name_of};
@@ -48,6 +49,7 @@ impl Node {
             drop(self.signallers.take_down());
             self.ports.clear();
             self.relays.clear();
+            self.link_tunnels = LinkTunnels::default();
             self.hosts.clear();
             self.hosts_made = Arc::default();
             (self.switch, self.lasting, self.substrate) = (None, None, None);
@@ -84,6 +86,7 @@ impl Node {
         self.adopt_signallers();
         self.adopt_relays(&self.desired(documents).relays, &substrate);
         self.adopt_switch()?;
+        let served = self.served()?;
         self.begin_with(substrate)?;
         self.release();
         if self.switch.is_none() && self.routers.is_empty() {
@@ -94,14 +97,14 @@ impl Node {
         let pools_of_routers = self.routers.iter().filter_map(|r| Some(r.pool.as_ref()?.id));
         let claims = Claims {
             ports: self.ports.iter().map(|port| port.id).collect(),
-            interfaces: of_routers.chain(relays.iter().map(|relay| relay.interface)).collect(),
+            interfaces: of_routers.chain(relays.iter().flat_map(Relay::interfaces)).collect(),
             pools: pools_of_routers.chain(relays.iter().map(Relay::pool)).collect(),
         };
         self.end_others()?;
         if let Some(mut switch) = self.switch.take() {
             let told = self
                 .tell_all_filters(&mut switch)
-                .and_then(|()| self.correct(&mut switch, &claims))
+                .and_then(|()| self.correct(&mut switch, &claims, &served))
                 .and_then(|()| self.tell_filtered(&mut switch, None));
             self.switch = Some(switch);
             told?;
@@ -231,6 +234,30 @@ impl Node {
         Ok(())
     }
 
+    /// What an adopted switch serves. Its tunnels are taken over, with their sockets.
+    fn served(&mut self) -> Result<Served, NodeError> {
+        let Some(switch) = &mut self.switch else { return Ok(Served::default()) };
+        let served = switch.describe()?;
+        self.link_tunnels.adopt(switch, &served.tunnels)?;
+        Ok(served)
+    }
+
+    /// Has the switch have the wanted tunnels only, as they are wanted.
+    fn correct_tunnels(&self, switch: &mut Switch, served: &Served) -> Result<(), NodeError> {
+        let wanted = self.far_ends();
+        for (id, _) in &served.tunnels {
+            if !wanted.iter().any(|(_, ends)| ends.from == *id) {
+                self.link_tunnels.remove(Some(&mut *switch), *id);
+            }
+        }
+        for (end, ends) in &wanted {
+            if !self.link_tunnels.is_told(end, *ends) {
+                self.link_tunnels.tell(switch, end, *ends)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Ends every process of this instance that was not adopted.
     fn end_others(&self) -> Result<(), NodeError> {
         let routers = self.routers.iter().filter_map(|router| router.process.as_ref());
@@ -280,8 +307,12 @@ impl Node {
 
     /// Has the switch serve the claimed objects only. Correct objects are not touched: packets are
     /// under way there.
-    fn correct(&self, switch: &mut Switch, claims: &Claims) -> Result<(), NodeError> {
-        let served = switch.describe()?;
+    fn correct(
+        &self,
+        switch: &mut Switch,
+        claims: &Claims,
+        served: &Served,
+    ) -> Result<(), NodeError> {
         for pool in served.pools.iter().filter(|pool| !claims.pools.contains(pool)) {
             switch.order(&Order::RemovePool { pool: *pool }, &[])?;
         }
@@ -293,10 +324,16 @@ impl Node {
                 wanted.insert(*id, (Some(router), pool.id, to, interface.impairment));
             }
         }
+        let mut backs = HashMap::new();
         for relay in &self.relays {
-            let to = self.behind(&relay.plan.port).map(Target::Link);
-            let impairment = Some(relay.impairment());
+            let (to, impairment) = (self.relay_leads_to(relay), relay.plan.impairment);
             wanted.insert(relay.interface, (None, relay.pool(), to, impairment));
+            let port = self.ports.iter().find(|port| port.name == relay.plan.port);
+            if let (Some(back), Some(port)) = (relay.back(), port) {
+                let to = Some(Target::Port(port.id));
+                wanted.insert(back, (None, relay.pool(), to, None));
+                backs.insert(relay.interface, back);
+            }
         }
         for there in &served.interfaces {
             let interface = there.interface;
@@ -330,15 +367,16 @@ impl Node {
                 self.tell_interface(switch, router, *id)?;
             }
         }
-        for relay in self.relays.iter().filter(|relay| wanted.contains_key(&relay.interface)) {
+        let lacks = |id: &u32| wanted.contains_key(id);
+        for relay in self.relays.iter().filter(|relay| {
+            lacks(&relay.interface) || backs.get(&relay.interface).is_some_and(lacks)
+        }) {
             if served.pools.contains(&relay.pool()) {
                 switch.order(&Order::RemovePool { pool: relay.pool() }, &[])?;
             }
-            if let Some(to) = self.behind(&relay.plan.port) {
-                relay.tell(switch, to)?;
-            }
+            self.tell_relay(switch, relay)?;
         }
-        Ok(())
+        self.correct_tunnels(switch, &served)
     }
 
     /// Puts the devices back that are no ports any more.

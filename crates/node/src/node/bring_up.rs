@@ -241,6 +241,7 @@ impl Node {
     }
 
     fn try_add_router(&mut self, plan: Arc<RouterPlan>) -> Result<(), NodeError> {
+        self.open_far_ends(&plan)?;
         let group = if plan.is_inline() { None } else { self.router_group(&plan.name) };
         let number = self.free_number();
         let wake = self.kept.new_bell(&wake_name(number))?;
@@ -339,6 +340,11 @@ impl Node {
         if let Some(mut switch) = self.switch.take() {
             self.tell_of_loss(&mut switch, router);
             self.switch = Some(switch);
+        }
+        for (interface, id) in router.plan.interfaces.iter().zip(&router.interfaces) {
+            if interface.to.far().is_some() {
+                self.link_tunnels.remove(self.switch.as_mut(), *id);
+            }
         }
         let pool = router.pool.take().map(|pool| {
             let forgotten = self.switch.as_mut().is_some_and(|s| s.forget_pool(pool.id));

@@ -181,7 +181,7 @@ impl Node {
                 .record
                 .as_ref()
                 .and_then(|record| Relay::adopt(record, plans, substrate))
-                .filter(|relay| self.behind(&relay.plan.port).is_some());
+                .filter(|relay| self.relay_leads_to(relay).is_some());
             match adopted {
                 Some(relay) => self.relays.push(relay),
                 None => self.kept.forget(&found.name),
@@ -209,6 +209,9 @@ impl Node {
             substrate.connect(id, &planned.spec, attachment)?;
             relay.lose_port(self.switch.as_ref(), substrate, attachment)?;
         }
+        if relay.plan.far.is_some() {
+            self.link_tunnels.remove(self.switch.as_mut(), relay.interface);
+        }
         let (pool, forgotten) = relay.end(self.switch.as_mut(), substrate, attachment)?;
         self.free_pool(pool, forgotten)?;
         self.note_matches(port)
@@ -216,11 +219,16 @@ impl Node {
 
     /// Sets up the relay of a host's link. The router behind is there.
     pub(super) fn make_relay(&mut self, plan: &RelayPlan) -> Result<(), NodeError> {
+        if let Some(end) = &plan.far {
+            self.link_tunnels.open(end)?;
+        }
         let port = self.ports.iter().find(|port| port.name == plan.port);
         let attachment = port.and_then(|port| port.attachment.as_ref());
         let relay = Relay::make(plan.clone(), self.substrate()?, attachment)?;
-        if let (Some(to), Some(switch)) = (self.behind(&plan.port), &mut self.switch) {
-            unless_gone(relay.tell(switch, to))?;
+        if let Some(mut switch) = self.switch.take() {
+            let told = self.tell_relay(&mut switch, &relay);
+            self.switch = Some(switch);
+            unless_gone(told)?;
         }
         self.kept.note(&relay.record_name(), None, &relay.record())?;
         self.relays.push(relay);
@@ -254,11 +262,19 @@ impl Node {
 
     /// A host's packets over a link are treated otherwise from now on.
     pub(super) fn impair_relay(&mut self, plan: &RelayPlan) -> Result<(), NodeError> {
+        if let Some(end) = &plan.far {
+            self.link_tunnels.open(end)?;
+        }
         let Some(relay) = self.relays.iter_mut().find(|relay| relay.plan.port == plan.port) else {
             return Ok(());
         };
         relay.plan.clone_from(plan);
         relay.impair(self.switch.as_mut());
+        if let (Some((end, ends)), Some(switch)) = (relay.far(), &mut self.switch)
+            && !self.link_tunnels.is_told(&end, ends)
+        {
+            unless_gone(self.link_tunnels.tell(switch, &end, ends))?;
+        }
         self.kept.note(&relay.record_name(), None, &relay.record())
     }
 }

@@ -11,7 +11,9 @@ use europa_switch::orders::{Order, PoolOf, Target, Ways};
 
 use super::Node;
 use crate::NodeError;
+use crate::link_tunnels::Ends;
 use crate::ports::Port;
+use crate::relays::Relay;
 use crate::router::{Process, Router};
 use crate::switch::{Switch, add_interface};
 
@@ -22,6 +24,7 @@ impl Node {
     /// Starts a switch and tells it everything.
     pub(super) fn start_switch(&mut self) -> Result<(), NodeError> {
         self.queues.forget();
+        self.link_tunnels.forget();
         self.switch_group = self.switch_group.take().or_else(|| self.group("switch"));
         if let Some(group) = &self.switch_group {
             group.set(&Limits { cpu_weight: Some(SWITCH_WEIGHT), ..Limits::default() })?;
@@ -47,9 +50,7 @@ impl Node {
             self.tell_interfaces(&mut switch, router)?;
         }
         for relay in &self.relays {
-            if let Some(to) = self.behind(&relay.plan.port) {
-                relay.tell(&mut switch, to)?;
-            }
+            self.tell_relay(&mut switch, relay)?;
         }
         switch.note_complete(&self.kept, self.revival.restarts)?;
         let message = format!("process {}", switch.child.pid());
@@ -206,6 +207,12 @@ impl Node {
         let Some((interface, _)) = all.find(|(_, other)| **other == id) else { return Ok(()) };
         // The other end of the link may come later: see `tell_peers`.
         let Some(to) = self.leads_to(&interface.to) else { return Ok(()) };
+        if let To::Far(end) = &interface.to {
+            let ends = Ends { from: id, to: id, most_frame_bytes: interface.spec.max_frame };
+            if !self.link_tunnels.is_told(end, ends) {
+                self.link_tunnels.tell(switch, end, ends)?;
+            }
+        }
         let filtered_by = self.filtered_by(router, interface);
         switch.order(&add_interface(id, pool.id, to, interface, filtered_by), &[])?;
         self.tell_ways_to(switch, router, interface)
@@ -223,7 +230,30 @@ impl Node {
                 .find(|other| other.plan.name == end.router)
                 .and_then(|other| other.number_of(&end.name))
                 .map(Target::Link),
+            To::Far(_) => Some(Target::Tunnel),
             To::Nowhere => None,
+        }
+    }
+
+    /// Tells a switch of a relay, if its other end is there.
+    pub(super) fn tell_relay(&self, switch: &mut Switch, relay: &Relay) -> Result<(), NodeError> {
+        match (self.relay_leads_to(relay), relay.far()) {
+            (Some(to), None) => relay.tell(switch, to),
+            (Some(to), Some((end, ends))) => {
+                relay.tell(switch, to)?;
+                let port = self.ports.iter().find(|port| port.name == relay.plan.port);
+                port.map_or(Ok(()), |port| relay.tell_back(switch, port.id))?;
+                self.link_tunnels.tell(switch, &end, ends)
+            }
+            (None, _) => Ok(()),
+        }
+    }
+
+    /// Where a relay's frames go.
+    pub(super) fn relay_leads_to(&self, relay: &Relay) -> Option<Target> {
+        match &relay.plan.far {
+            Some(_) => Some(Target::Tunnel),
+            None => self.behind(&relay.plan.port).map(Target::Link),
         }
     }
 

@@ -134,6 +134,7 @@ impl Node {
                 let to = match &interface.to {
                     To::Port(port) => json!({ "port": **port }),
                     To::Link(end) => json!({ "link_to": *end.router }),
+                    To::Far(end) => json!({ "link_to": end.remote.ip().to_string() }),
                     To::Nowhere => json!({ "link_to": null }),
                 };
                 let mac = Mac(interface.spec.mac).to_string();
@@ -199,6 +200,7 @@ impl Node {
         let now = Instant::now();
         let switch = self.switch.as_mut().and_then(Switch::stats);
         let at_ns = now_ns();
+        let tunnels = self.tunnel_stats(switch.as_ref());
         let Some(substrate) = &self.substrate else { return NodeStats::default() };
         let inline = |router: &Router| {
             let pool = router.pool.as_ref()?.id;
@@ -283,7 +285,7 @@ impl Node {
             at_ns,
             hosts: self.hosts.clone(),
             links,
-            tunnels: Vec::new(),
+            tunnels,
             queues,
             routers,
             ports: ports.collect(),
@@ -295,8 +297,8 @@ impl Node {
                 socket_calls: switch.socket_calls,
                 socket_frames: switch.socket_frames,
                 link_frames: switch.link_frames,
-                foreign_packets: 0,
-                malformed_packets: 0,
+                foreign_packets: switch.foreign_packets,
+                malformed_packets: switch.malformed_packets,
                 sleeps: switch.sleeps,
             }),
         }

@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 
 use europa_control::{Stop, Taken, Ticket};
 use europa_elements::builtin::Update;
-use europa_plan::{Needs, RouterChange, RouterPlan, Step};
+use europa_plan::{Needs, RouterChange, RouterPlan, Step, To};
 use europa_router::orders;
 use europa_switch::orders::Order;
 
 use super::Node;
 use crate::NodeError;
+use crate::link_tunnels::Ends;
 use crate::router::Asked;
 
 /// Until a switch that ended while it was started is started again.
@@ -65,6 +66,7 @@ impl Node {
             }
             Step::UpdateRouter { to, .. } => {
                 self.scene_is_old = true;
+                self.open_far_ends(to)?;
                 self.rewire(to);
                 let taken = self.update_router(to.clone(), ticket);
                 if let Some(index) = self.routers.iter().position(|r| r.wanted.name == to.name) {
@@ -164,12 +166,21 @@ impl Node {
             old.impairment = new.impairment;
             old.queues.clone_from(&new.queues);
             let Some(switch) = &mut switch else { continue };
-            if led != new.to {
+            if let (To::Far(end), To::Far(_)) = (&new.to, &led) {
+                let ends = Ends { from: id, to: id, most_frame_bytes: old.spec.max_frame };
+                if led != new.to {
+                    let _ = self.link_tunnels.tell(switch, end, ends);
+                }
+            } else if led != new.to {
+                if led.far().is_some() {
+                    self.link_tunnels.remove(Some(&mut *switch), id);
+                }
                 let _ = switch.order(&Order::RemoveInterface { interface: id }, &[]);
                 if let Some(router) = self.routers.get(place) {
                     let _ = self.tell_interface(switch, router, id);
                 }
-            } else if fared != new.impairment {
+            }
+            if (led == new.to || led.far().and(new.to.far()).is_some()) && fared != new.impairment {
                 let impairment = new.impairment;
                 let _ = switch.order(&Order::Impair { interface: id, impairment }, &[]);
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use nix::sys::signal::Signal;
 
 use super::Node;
+use crate::link_tunnels::LinkTunnels;
 use crate::{Doing, NodeError, grants, hosts, leftovers};
 
 impl Node {
@@ -56,6 +57,7 @@ impl Node {
         self.hosts_made = Arc::default();
         self.hosts_failed.clear();
         self.relays.clear();
+        self.link_tunnels = LinkTunnels::default();
         hosts::remove(&self.instance)?;
         for (_, mut shell) in self.running.drain(..) {
             shell.wait().doing("waiting for a host's commands")?;

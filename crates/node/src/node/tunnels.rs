@@ -1,11 +1,15 @@
-//! Tunnels' outer headers follow their next hops.
+//! Tunnels: outer headers of VXLAN follow their next hops, and links to other machines what the
+//! underlay carries.
 
 use std::time::{Duration, Instant};
 
-use europa_plan::{Tunnel, vxlan_header};
+use europa_api::stats::TunnelStats;
+use europa_plan::{FarEnd, RouterPlan, Tunnel, vxlan_header};
+use europa_switch::orders::SwitchStats;
 
 use super::Node;
 use crate::NodeError;
+use crate::link_tunnels::{Ends, LinkTunnels};
 use crate::ports::Port;
 
 /// How long a next hop may take to answer when a tunnel is brought up.
@@ -39,6 +43,61 @@ impl Node {
                     Err(error) => tracing::warn!("router {}: {error}", router.plan.name),
                 }
             }
+        }
+    }
+}
+
+impl Node {
+    /// Has sockets for the links of a router to other machines.
+    pub(super) fn open_far_ends(&mut self, plan: &RouterPlan) -> Result<(), NodeError> {
+        let mut ends = plan.interfaces.iter().filter_map(|interface| interface.to.far());
+        ends.try_for_each(|end| self.link_tunnels.open(end))
+    }
+
+    /// All links to other machines: each far end, and the interfaces of the near one.
+    pub(super) fn far_ends(&self) -> Vec<(FarEnd, Ends)> {
+        let of_routers = self.routers.iter().flat_map(|router| {
+            let all = router.plan.interfaces.iter().zip(&router.interfaces);
+            all.filter_map(|(interface, id)| {
+                let most_frame_bytes = interface.spec.max_frame;
+                let ends = Ends { from: *id, to: *id, most_frame_bytes };
+                Some((interface.to.far()?.clone(), ends))
+            })
+        });
+        let of_hosts = self.relays.iter().filter_map(|relay| Some(relay.far()?));
+        of_routers.chain(of_hosts).collect()
+    }
+
+    /// The counters of all links to other machines.
+    pub(super) fn tunnel_stats(&self, switch: Option<&SwitchStats>) -> Vec<TunnelStats> {
+        let counted = switch.map_or(&[][..], |switch| &switch.tunnels);
+        let far = self.far_ends();
+        let name = |from: u32| {
+            let of_router = self.routers.iter().find_map(|router| {
+                let at = router.interfaces.iter().position(|id| *id == from)?;
+                let interface = router.plan.interfaces.get(at)?;
+                Some(format!("{}.{}", router.plan.name, interface.name))
+            });
+            let relay = self.relays.iter().find(|relay| relay.interface == from);
+            of_router.or_else(|| relay.map(|relay| relay.plan.port.to_string()))
+        };
+        let of = |(end, ends): &(FarEnd, Ends)| {
+            let found = counted.iter().find(|one| one.interface == ends.from).copied();
+            let at = name(ends.from).unwrap_or_default();
+            LinkTunnels::stats(end.link.to_string(), end, at, &found.unwrap_or_default())
+        };
+        far.iter().map(of).collect()
+    }
+
+    /// Follows what the underlay carries, and routes that come.
+    pub(super) fn follow_far_ends(&mut self) {
+        // Steps that are under way open sockets for objects that come.
+        if !self.engine.is_settled() {
+            return;
+        }
+        let all = self.far_ends();
+        if let Some(switch) = &mut self.switch {
+            self.link_tunnels.follow(switch, &all);
         }
     }
 }

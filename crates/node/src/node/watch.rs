@@ -29,6 +29,7 @@ impl Node {
             self.drift.look(made);
         }
         self.follow_senders();
+        self.follow_far_ends();
         let mut come = self.probe_ports();
         let open = |document: &&europa_api::Port| self.ports.iter().any(|port| port.is(document));
         let documents = &self.documents.ports;
