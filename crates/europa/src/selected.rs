@@ -17,7 +17,8 @@ pub(crate) fn only(stats: NodeStats, name: &str) -> Result<NodeStats, Failure> {
         found == router || (!router.contains('/') && found.split('/').next() == Some(router))
     };
     let known = known(&stats);
-    let NodeStats { mut routers, mut ports, mut hosts, mut links, mut queues, .. } = stats;
+    let NodeStats { mut routers, mut ports, mut hosts, mut links, mut tunnels, mut queues, .. } =
+        stats;
     routers.retain(|one| is_router(&one.name));
     if let Some(interface) = interface {
         for router in &mut routers {
@@ -28,6 +29,7 @@ pub(crate) fn only(stats: NodeStats, name: &str) -> Result<NodeStats, Failure> {
     ports.retain(|one| one.name == name);
     hosts.retain(|one| one.name == name);
     links.retain(|one| one.name == name);
+    tunnels.retain(|one| one.name == name);
     queues.retain(|one| {
         let of = match (&one.slice, &one.router) {
             (Some(slice), Some(router)) => is_router(&format!("{slice}/{router}")),
@@ -38,7 +40,7 @@ pub(crate) fn only(stats: NodeStats, name: &str) -> Result<NodeStats, Failure> {
         one.port == name || (of && fits)
     });
     let nothing = routers.is_empty() && ports.is_empty() && hosts.is_empty() && links.is_empty();
-    if nothing && queues.is_empty() {
+    if nothing && tunnels.is_empty() && queues.is_empty() {
         let known = if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
         return Err(Failure::missing(format!(
             "there is no slice, router, interface, port, link or host {name:?} with counters: {known}"
@@ -50,6 +52,7 @@ pub(crate) fn only(stats: NodeStats, name: &str) -> Result<NodeStats, Failure> {
         ports,
         hosts,
         links,
+        tunnels,
         queues,
         ..NodeStats::default()
     })
@@ -76,6 +79,7 @@ pub(crate) fn names(stats: &NodeStats) -> impl Iterator<Item = String> {
     }
     names.extend(stats.ports.iter().map(|port| port.name.clone()));
     names.extend(stats.links.iter().map(|link| link.name.clone()));
+    names.extend(stats.tunnels.iter().map(|tunnel| tunnel.name.clone()));
     names.extend(stats.hosts.iter().map(|host| host.name.clone()));
     let mut seen = std::collections::BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));

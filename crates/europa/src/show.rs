@@ -125,6 +125,9 @@ fn table(stats: &NodeStats) -> String {
     if !stats.links.is_empty() {
         text += &links(stats);
     }
+    if !stats.tunnels.is_empty() {
+        text += &tunnels(stats);
+    }
     text
 }
 
@@ -226,6 +229,34 @@ fn links(stats: &NodeStats) -> String {
         );
         for (cause, count) in &link.drops {
             text += &format!("    {count} dropped: {cause}\n");
+        }
+    }
+    text
+}
+
+/// The links to other machines.
+fn tunnels(stats: &NodeStats) -> String {
+    let mut text = format!(
+        "\n{:<46} {:>12} {:>12} {:>10} {:>10}\n",
+        "tunnel, to", "frames out", "frames in", "lost", "reordered"
+    );
+    for tunnel in &stats.tunnels {
+        text += &format!(
+            "{:<46} {:>12} {:>12} {:>10} {:>10}\n",
+            format!("{}, {} ({}, epoch {})", tunnel.name, tunnel.remote, tunnel.id, tunnel.epoch),
+            tunnel.tx_frames,
+            tunnel.rx_frames,
+            tunnel.lost,
+            tunnel.reordered
+        );
+        for (cause, count) in &tunnel.drops {
+            text += &format!("    {count} dropped: {cause}\n");
+        }
+    }
+    if let Some(switch) = &stats.switch {
+        let (foreign, malformed) = (switch.foreign_packets, switch.malformed_packets);
+        if foreign + malformed > 0 {
+            text += &format!("    {foreign} packets of no link, {malformed} malformed ones\n");
         }
     }
     text
