@@ -66,7 +66,7 @@ pub enum Allow {
 
 impl Allow {
     /// All of them.
-    const ALL: [Allow; 21] = [
+    const ALL: [Allow; 22] = [
         Allow::Binds,
         Allow::Capabilities,
         Allow::ClickFile,

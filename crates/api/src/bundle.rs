@@ -30,7 +30,7 @@ const MOST_FILE_BYTES: u64 = 32 << 20;
     Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 pub struct Key {
-    /// `port`, `slice`, `link`, `host`, `router`, `filters`, `flow`, `user`.
+    /// `port`, `slice`, `link`, `host`, `router`, `filters`, `flow`, `user`; in a cluster `node`.
     pub kind: String,
     /// The name, of a router `SLICE/NAME`.
     pub name: String,
@@ -61,6 +61,7 @@ impl Document {
             Document::Filters(filters) => Key::new("filters", filters.name.to_string()),
             Document::Flow(flow) => Key::new("flow", flow.name.to_string()),
             Document::User(user) => Key::new("user", user.name.to_string()),
+            Document::Node(node) => Key::new("node", node.name.to_string()),
         }
     }
 
@@ -407,6 +408,7 @@ impl Documents {
         self.filters.sort_by_cached_key(|filters| place("filters", filters.name.to_string()));
         self.flows.sort_by_cached_key(|flow| place("flow", flow.name.to_string()));
         self.users.sort_by_cached_key(|user| place("user", user.name.to_string()));
+        self.nodes.sort_by_cached_key(|node| place("node", node.name.to_string()));
     }
 }
 

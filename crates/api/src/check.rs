@@ -10,6 +10,7 @@ mod inline;
 mod kernel;
 mod names;
 mod next_hops;
+mod nodes;
 mod queues;
 mod room;
 mod routers;
@@ -29,6 +30,7 @@ pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
     names::devices(&draft.documents, problems);
     names::ssh_keys(&draft.documents, problems);
     names::references(draft, problems);
+    nodes::all(draft, problems);
     let ends = ends(&draft.documents);
     attachments::links(draft, &ends, problems);
     attachments::matches(&draft.documents, problems);

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::cluster_node::ClusterNode;
 use crate::filters::Filters;
 use crate::flow::Flow;
 use crate::host::Host;
@@ -10,7 +11,9 @@ use crate::link::Link;
 use crate::port::Port;
 use crate::router::Router;
 use crate::slice::Slice;
+use crate::source::At;
 use crate::user::User;
+use crate::values::Name;
 
 /// One document.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -32,6 +35,8 @@ pub enum Document {
     Flow(Box<Flow>),
     /// A person or program that uses the node.
     User(User),
+    /// A machine of a cluster.
+    Node(ClusterNode),
 }
 
 /// All documents that were read together, in the order of the files.
@@ -53,6 +58,8 @@ pub struct Documents {
     pub flows: Vec<Flow>,
     /// Persons and programs that use the node.
     pub users: Vec<User>,
+    /// Machines of a cluster.
+    pub nodes: Vec<ClusterNode>,
 }
 
 impl Documents {
@@ -66,7 +73,16 @@ impl Documents {
         let filters = self.filters.iter().cloned().map(Document::Filters);
         let flows = self.flows.iter().cloned().map(|flow| Document::Flow(Box::new(flow)));
         let users = self.users.iter().cloned().map(Document::User);
-        let rest = filters.chain(flows).chain(users);
+        let nodes = self.nodes.iter().cloned().map(Document::Node);
+        let rest = filters.chain(flows).chain(users).chain(nodes);
         ports.chain(slices).chain(links).chain(hosts).chain(routers).chain(rest)
+    }
+
+    /// Every `node` of a document, where it stands.
+    pub fn pins(&self) -> impl Iterator<Item = &At<Name>> {
+        let ports = self.ports.iter().filter_map(|port| port.node.as_ref());
+        let hosts = self.hosts.iter().filter_map(|host| host.node.as_ref());
+        let routers = self.routers.iter().filter_map(|router| router.node.as_ref());
+        ports.chain(hosts).chain(routers)
     }
 }

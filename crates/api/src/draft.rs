@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use crate::cluster_node::ClusterNode;
 use crate::decode::{Context, Decode, nearest};
 use crate::documents::Documents;
 use crate::filters::Filters;
@@ -36,7 +37,8 @@ pub(crate) struct Draft {
     pub(crate) whole_hosts: Vec<bool>,
 }
 
-const KINDS: [&str; 8] = ["port", "slice", "link", "host", "router", "filters", "flow", "user"];
+const KINDS: [&str; 9] =
+    ["port", "slice", "link", "host", "router", "filters", "flow", "user", "node"];
 
 impl Draft {
     /// The readable documents of these texts, and the mistakes.
@@ -143,6 +145,7 @@ impl Draft {
             "filters" => self.documents.filters.extend(Filters::decode(node, context)),
             "flow" => self.documents.flows.extend(Flow::decode(node, context)),
             "user" => self.documents.users.extend(User::decode(node, context)),
+            "node" => self.documents.nodes.extend(ClusterNode::decode(node, context)),
             other => {
                 let problem = Problem::new(place, format!("{other:?} is no kind of document"))
                     .label(format!("expected one of {}", KINDS.join(", ")));

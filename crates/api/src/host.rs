@@ -18,6 +18,10 @@ use crate::values::{InterfaceName, Mac, Name};
 pub struct Host {
     /// Its name, unique on the node.
     pub name: At<Name>,
+    /// The node of a cluster that it is on. Default: one beside the router
+    /// that it is linked to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<At<Name>>,
     /// Its interfaces by name, which are Linux devices inside.
     pub interfaces: HostInterfaces,
     /// Its routes, in addition to those of its interfaces' subnets.
@@ -250,6 +254,7 @@ impl Decode for Host {
         let mut fields = Fields::open(node, "a host", context)?;
         fields.take("kind");
         let name = fields.required("name");
+        let node = fields.optional("node");
         let interfaces = fields.required("interfaces");
         let routes = fields.list("routes");
         let gateway = match fields.take("gateway") {
@@ -267,6 +272,7 @@ impl Decode for Host {
         fields.close();
         Some(Host {
             name: name?,
+            node,
             interfaces: interfaces?,
             routes,
             gateway,

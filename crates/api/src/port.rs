@@ -14,6 +14,9 @@ use crate::values::{Name, Rate};
 pub struct Port {
     /// Its name for interfaces.
     pub name: At<Name>,
+    /// The node of a cluster that it is on. Required in a cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<At<Name>>,
     /// The Linux device: a NIC, veth or tap.
     pub device: At<String>,
     /// The network namespace where the device is, by name or path. Default: Europa's own.
@@ -66,12 +69,13 @@ impl Decode for Port {
         let mut fields = Fields::open(node, "a port", context)?;
         fields.take("kind");
         let name = fields.required("name");
+        let node = fields.optional("node");
         let device = fields.required("device");
         let namespace = fields.optional("namespace");
         let rate = fields.optional("rate");
         let mtu = fields.optional("mtu");
         let receive = fields.optional("receive").unwrap_or_default();
         fields.close();
-        Some(Port { name: name?, device: device?, namespace, rate, mtu, receive })
+        Some(Port { name: name?, node, device: device?, namespace, rate, mtu, receive })
     }
 }

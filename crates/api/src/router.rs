@@ -24,6 +24,10 @@ pub struct Router {
     pub name: At<Name>,
     /// The slice that owns it.
     pub slice: At<Name>,
+    /// The node of a cluster that it is on. Default: that of its ports; without
+    /// ports, one beside the routers that it is linked to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<At<Name>>,
     /// Where its fast path runs.
     #[schemars(with = "Option<Run>")]
     pub run: Run,
@@ -187,6 +191,7 @@ impl Decode for Router {
         fields.take("kind");
         let name = fields.required("name");
         let slice = fields.required("slice");
+        let node = fields.optional("node");
         let run = fields.optional("run").unwrap_or_default();
         let inline = fields.optional("inline");
         let interfaces = fields.required("interfaces");
@@ -200,6 +205,7 @@ impl Decode for Router {
         Some(Router {
             name: name?,
             slice: slice?,
+            node,
             run,
             inline,
             interfaces: interfaces?,

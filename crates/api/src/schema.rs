@@ -4,6 +4,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Value, json};
 
+use crate::cluster_node::ClusterNode;
 use crate::filters::Filters;
 use crate::flow::Flow;
 use crate::host::Host;
@@ -27,6 +28,7 @@ pub fn schema() -> Value {
         document::<Filters>("filters", &mut generator),
         document::<Flow>("flow", &mut generator),
         document::<User>("user", &mut generator),
+        document::<ClusterNode>("node", &mut generator),
     ];
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",

@@ -17,7 +17,7 @@ const INTRODUCTION: &str = "# YAML reference\n\n\
     then nothing is changed.\n";
 
 /// One configuration, a document of each kind that this page shows.
-const EXAMPLES: [(&str, &str); 8] = [
+const EXAMPLES: [(&str, &str); 9] = [
     ("port", "kind: port\nname: left\ndevice: eth1\n"),
     ("slice", "kind: slice\nname: red\ndescription: a tenant\n"),
     ("link", "kind: link\nname: core\nrate: 100Mb/s\ndelay: 10ms\nloss: 0.1%\n"),
@@ -46,6 +46,7 @@ const EXAMPLES: [(&str, &str); 8] = [
          prefixes: [10.0.3.0/24]\n",
     ),
     ("user", "kind: user\nname: carol\nroles: {red: owner}\n"),
+    ("node", "kind: node\nname: n1\naddress: 192.0.2.1\nlabels: {rack: a}\n"),
 ];
 
 /// The other end of the link.

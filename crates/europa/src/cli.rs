@@ -15,6 +15,7 @@ use europa_node::{Instance, Lifetime, Listening, Settings};
 use self::role::Role;
 use crate::capture::CaptureArgs;
 use crate::check::CheckArgs;
+use crate::cluster::ClusterArgs;
 use crate::compile::CompileArgs;
 use crate::delete::DeleteArgs;
 use crate::describe::DescribeArgs;
@@ -33,9 +34,9 @@ use crate::target::TargetArgs;
 use crate::token::TokenCommand;
 use crate::trace::TraceArgs;
 use crate::{
-    bench, capture, check, click, compile, complete, delete, describe, exec, explain, filter,
-    follow, get, graph, i3, import, login, lsp, observe, plot, print, roles, routers, sdk, show, ssh,
-    status, target, token, top, trace, up, watch,
+    bench, capture, check, click, cluster, compile, complete, delete, describe, exec, explain,
+    filter, follow, get, graph, i3, import, login, lsp, observe, plot, print, roles, routers, sdk,
+    show, ssh, status, target, token, top, trace, up, watch,
 };
 
 /// Run many isolated virtual routers on one Linux server.
@@ -434,6 +435,10 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         command: Vec<String>,
     },
+    /// Run one platform on several machines, with documents in etcd.
+    ///
+    /// See docs/cluster.md.
+    Cluster(ClusterArgs),
     /// Measure Europa beside Linux, XDP, Click and testpmd.
     ///
     /// Runs `europa-bench` of this program's folder or of PATH.
@@ -524,6 +529,7 @@ impl Command {
                 | Command::Plot(_)
                 | Command::Bench { .. }
                 | Command::Click { .. }
+                | Command::Cluster(_)
                 | Command::I3 { .. }
                 | Command::Import { .. }
                 | Command::Sdk { .. }
@@ -595,6 +601,7 @@ impl Cli {
             }
             Command::Bench { arguments } => bench::bench(&arguments),
             Command::Click { arguments } => Ok(click::click(&arguments)),
+            Command::Cluster(args) => cluster::cluster(&instance, &args),
             Command::Capture(args) => capture::capture(&instance, &args),
             Command::Trace(args) => trace::trace(&instance, &args),
             Command::Graph(args) => graph::graph(&instance, &args),

@@ -6,7 +6,7 @@ use crate::cli::Cli;
 use crate::exit::CODES;
 
 /// Examples, by command.
-const EXAMPLES: [(&str, &str); 37] = [
+const EXAMPLES: [(&str, &str); 38] = [
     (
         "up",
         "europa up examples/two-slices.yaml\n  europa up network.yaml tenants/\n  \
@@ -24,6 +24,12 @@ const EXAMPLES: [(&str, &str); 37] = [
         "click",
         "europa click router.click\n  europa click check router.click\n  \
          europa click -h counter.count router.click",
+    ),
+    (
+        "cluster",
+        "europa cluster dev 3                   try it on one machine\n  \
+         europa cluster apply lab.yaml\n  europa cluster status\n  \
+         europa cluster agent --name n1 --etcd https://10.0.0.1:2379",
     ),
     ("check", "europa check filter.bpf.c"),
     ("compile", "europa compile filter.bpf.c -o filter.o"),
@@ -113,7 +119,7 @@ const GROUPS: [(&str, &[&str]); 7] = [
     ("Users", &["login", "logout", "context", "token", "ssh-config"]),
     (
         "Other",
-        &["node", "i3", "click", "sdk", "check", "compile", "bench", "completion", "schema", "help"],
+        &["node", "cluster", "i3", "click", "sdk", "check", "compile", "bench", "completion", "schema", "help"],
     ),
 ];
 

@@ -24,6 +24,11 @@ pub(crate) fn plural(kind: &str) -> Result<&'static str, Failure> {
     })
 }
 
+/// The singular of a kind's plural.
+pub(crate) fn singular(plural: &'static str) -> &'static str {
+    KINDS.iter().find(|(many, ..)| *many == plural).map_or(plural, |(_, one, _)| one)
+}
+
 fn find(kind: &str) -> Option<&'static str> {
     let found = KINDS.iter().find(|(many, one, short)| [*many, *one, *short].contains(&kind));
     found.map(|(many, _, _)| *many)

@@ -35,6 +35,7 @@
 //! | `print`    | `completion`, `man`, `schema`                                |
 //! | `bench`    | `bench`: starts the benchmark                                |
 //! | `click`    | `click`: Click configurations without a node                 |
+//! | `cluster`  | `cluster`: several nodes with their documents in etcd        |
 //! | `check`    | `check`: mistakes in XDP programs                            |
 //! | `compile`  | `compile`: XDP programs from C, by clang in a sandbox        |
 //! | `complete` | completion in the shell                                      |
@@ -49,6 +50,7 @@ mod capture;
 mod check;
 mod cli;
 mod click;
+mod cluster;
 mod compile;
 mod complete;
 mod delete;

@@ -107,7 +107,7 @@ fn send(client: &Client, request: &ApplyRequest) -> Result<Applied, Failure> {
 }
 
 /// Reads the files, and the files that they name.
-fn request(apply: &Apply) -> Result<ApplyRequest, Failure> {
+pub(crate) fn request(apply: &Apply) -> Result<ApplyRequest, Failure> {
     let mut paths = Vec::new();
     let mut sources = Vec::new();
     for file in apply.files.all() {

@@ -7,6 +7,7 @@
 //! | file       | resources                                     |
 //! |------------|-----------------------------------------------|
 //! | `apply`    | `/v1/apply`, `PUT` and `DELETE` of objects     |
+//! | `elsewhere` | documents of clusters, which are refused     |
 //! | `objects`  | `/v1/{ports,slices,links,routers}`, `/v1/node` |
 //! | `filters`  | rules of slices                               |
 //! | `door`     | the same from inside, for a slice's own       |
@@ -28,6 +29,7 @@ mod apply;
 mod authority;
 mod captures;
 mod door;
+mod elsewhere;
 mod filters;
 mod handlers;
 mod lsps;

@@ -117,6 +117,7 @@ pub fn ports(outside: &str, documents: &Documents) -> Vec<(Port, PortFacts)> {
         let at = |text: String| At { value: text, place: name.place };
         let facts = PortFacts { mac: port_mac(&port), mtu: interface.mtu(), vlan: Ok(()) };
         let document = Port {
+            node: None,
             device: at(outer_name(&port)),
             name: At { value: port, place: name.place },
             namespace: Some(at(outside.to_owned())),

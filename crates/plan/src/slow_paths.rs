@@ -41,6 +41,7 @@ pub fn expand(outside: &str, documents: &Documents) -> (Documents, Vec<Port>) {
             let port = Name::hidden(port_name(&full, &name));
             ports.push(Port {
                 name: at(port.clone()),
+                node: None,
                 device: at(outer_name(&full, &name)),
                 namespace: Some(at(outside.to_owned())),
                 rate: None,

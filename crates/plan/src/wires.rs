@@ -52,6 +52,7 @@ pub fn ports(outside: &str, documents: &Documents) -> Vec<Port> {
         for (name, link) in links(router).filter(|(_, link)| wires.contains(link)) {
             let port = port_name(link, &router.full_name(), name);
             ports.push(Port {
+                node: None,
                 device: at(device_name('v', &port)),
                 name: at(Name::hidden(port)),
                 namespace: Some(at(outside.to_owned())),

@@ -152,6 +152,7 @@ fn assemble(all: &[Rc<Ready>]) -> Documents {
             Document::Filters(one) => documents.filters.push(one),
             Document::Flow(one) => documents.flows.push(*one),
             Document::User(one) => documents.users.push(one),
+            Document::Node(one) => documents.nodes.push(one),
         }
     }
     documents.complete();

@@ -46,6 +46,9 @@ pub(super) fn duplicates(documents: &Documents, problems: &mut Vec<Problem>) {
     for user in &documents.users {
         once("user", user.name.to_string(), &user.name, user.name.place);
     }
+    for node in &documents.nodes {
+        once("node", node.name.to_string(), &node.name, node.name.place);
+    }
     for router in &documents.routers {
         let name = router.full_name();
         once("router", name.clone(), &name, router.name.place);
@@ -75,15 +78,16 @@ pub(super) fn ssh_keys(documents: &Documents, problems: &mut Vec<Problem>) {
 pub(super) fn devices(documents: &Documents, problems: &mut Vec<Problem>) {
     let of_ports = documents.ports.iter().map(|port| {
         let namespace = port.namespace.as_ref().map_or("", |name| name.as_str());
-        (namespace, &port.device)
+        (port.node.as_deref(), namespace, &port.device)
     });
     let of_hosts = documents.hosts.iter().flat_map(|host| {
         let interfaces = host.interfaces.0.iter();
-        interfaces.filter_map(|(_, interface)| Some(("", interface.device.as_ref()?)))
+        let node = host.node.as_deref();
+        interfaces.filter_map(move |(_, interface)| Some((node, "", interface.device.as_ref()?)))
     });
     let mut users = HashMap::new();
-    for (namespace, device) in of_ports.chain(of_hosts) {
-        if let Some(first) = users.insert((namespace, &device.value), device.place) {
+    for (node, namespace, device) in of_ports.chain(of_hosts) {
+        if let Some(first) = users.insert((node, namespace, &device.value), device.place) {
             problems.push(
                 Problem::new(device.place, format!("device {:?} has two users", device.value))
                     .label("the second")

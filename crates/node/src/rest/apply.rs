@@ -15,7 +15,7 @@ use super::objects::{kind, missing, objects};
 use super::owners::{Owned, Roles, View};
 use super::problem::{Answer, Problem};
 use super::who::Who;
-use super::{Api, noted};
+use super::{Api, elsewhere, noted};
 use crate::cores::cores;
 use crate::store::Stored;
 use crate::{program, slow_path};
@@ -224,8 +224,10 @@ async fn carry_out(api: &Api, who: &Who, wish: Wish) -> Answer<Applied> {
         let checking = {
             let wish = wish.clone();
             let owner = who.roles().map(|roles| (documents, roles));
+            let own = elsewhere::own_names(&api.instance);
             move || {
-                check(&wish, base, &stored, owner.as_ref().map(|(all, roles)| (&**all, &**roles)))
+                let owner = owner.as_ref().map(|(all, roles)| (&**all, &**roles));
+                check(&wish, base, &stored, owner, &own)
             }
         };
         // Reading a large configuration takes a while: others are served meanwhile.
@@ -291,12 +293,14 @@ async fn look(api: &Api) -> Result<(), Problem> {
     Ok(api.control.ask(move |node| node.note_drift(&hosts, found)).await?)
 }
 
-/// Checks a wish. `owner`: documents and roles of a caller that is no admin.
+/// Checks a wish. `owner`: documents and roles of a caller that is no admin. `own`: names of this
+/// node.
 fn check(
     wish: &Wish,
     base: u64,
     stored: &[Stored],
     owner: Option<(&Documents, &Roles)>,
+    own: &[String],
 ) -> Result<Submission, Problem> {
     let mut kept: Vec<Kept> = stored.iter().map(Stored::kept).collect();
     let all = kept.clone();
@@ -342,6 +346,9 @@ fn check(
             .merge_checked(&kept, machine)
             .map_err(|problems| ProblemDetails::of(&problems, colour))?,
     };
+    if let Some(problems) = elsewhere::refused(&documents, own, &bundle.sources) {
+        return Err(ProblemDetails::of(&problems, colour).into());
+    }
     let kept = documents.iter().map(|document| Kept::of(&document)).collect::<Result<_, _>>();
     let kept = kept.map_err(|error| ProblemDetails::failed(error.to_string()))?;
     documents.complete();

@@ -1,0 +1,63 @@
+//! The agent of a node: takes note of changes in etcd, and has its node run its part.
+//!
+//! A session has one connection and one lease. It ends with the first error, and the next one begins;
+//! what the node runs stays meanwhile. The agent never takes anything away from its node because
+//! etcd does not answer.
+
+mod follow;
+mod lease;
+mod session;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use self::follow::Follower;
+use crate::error::{ClusterError, Result};
+use crate::etcd::Access;
+
+/// Time after which the same error is logged again.
+const REPEATED: Duration = Duration::from_secs(60);
+/// Time between the end of a session and the next.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Settings of an agent.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The cluster's etcd.
+    pub access: Access,
+    /// The node's name in the cluster.
+    pub name: String,
+    /// Where the node takes requests.
+    pub socket: PathBuf,
+    /// A file of the agent's own, which says that the node's documents are the cluster's.
+    pub note: PathBuf,
+    /// The node's documents are replaced though they are its own.
+    pub replace: bool,
+}
+
+/// Runs an agent until it is dropped.
+///
+/// # Errors
+/// Its node has documents of its own, or another node has its name.
+pub async fn run(settings: Settings) -> Result<()> {
+    let mut follower = Follower::new(&settings);
+    follower.join().await?;
+    let mut told: Option<(String, Instant)> = None;
+    loop {
+        match session::run(&settings, &mut follower).await {
+            Err(error @ ClusterError::Refused(_)) => return Err(error),
+            Err(error) => {
+                let text = error.to_string();
+                let again = |(old, at): &(String, Instant)| *old == text && at.elapsed() < REPEATED;
+                if !told.as_ref().is_some_and(again) {
+                    tracing::warn!("{text}");
+                    told = Some((text, Instant::now()));
+                }
+            }
+            Ok(()) => {}
+        }
+        sleep(AGAIN).await;
+    }
+}

@@ -1,0 +1,155 @@
+//! The node follows the cluster: its part is computed and applied.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use europa_api::rest::{Applied, ApplyRequest, NodeInfo};
+use europa_client::{Client, ClientError, Deadlines};
+
+use super::Settings;
+use crate::error::{ClusterError, Result};
+use crate::part::{Part, part};
+use crate::store::State;
+use crate::whole::Whole;
+
+/// The facts about the node and the cluster; outlives sessions.
+#[derive(Debug)]
+pub(super) struct Follower {
+    settings: Settings,
+    client: Client,
+    /// The cluster's state that was read last.
+    pub(super) state: Arc<State>,
+    /// The part that was computed last, and the revision of the head that it follows from.
+    computed: Option<(i64, Part)>,
+    /// The part that the node runs, and the facts that change when it runs something else.
+    applied: Option<(Part, Marks)>,
+}
+
+/// A node's start and the revision of its documents.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Marks {
+    since: String,
+    revision: u64,
+}
+
+impl Follower {
+    pub(super) fn new(settings: &Settings) -> Follower {
+        Follower {
+            settings: settings.clone(),
+            client: Client::new(&settings.socket),
+            state: Arc::default(),
+            computed: None,
+            applied: None,
+        }
+    }
+
+    /// Refuses a node with documents of its own, which the cluster's would replace.
+    pub(super) async fn join(&mut self) -> Result<()> {
+        // A note of another cluster is none of this one.
+        let noted = fs::read_to_string(&self.settings.note).unwrap_or_default();
+        if noted.trim() == self.settings.access.cluster {
+            return Ok(());
+        }
+        let nothing = ApplyRequest { prune: true, dry_run: true, ..ApplyRequest::default() };
+        let there = blocking({
+            let client = self.client.clone();
+            move || client.post::<Applied>("/v1/apply", &nothing).map_err(ClusterError::from)
+        });
+        let there = there.await?.changes.len();
+        if there > 0 && !self.settings.replace {
+            return Err(ClusterError::Refused(format!(
+                "the node has {there} documents that are not of cluster {}. A cluster's documents replace them: keep \
+                 them in a file by `europa get -o yaml`, add them to the cluster by `europa cluster \
+                 apply`, and start the agent with --replace",
+                self.settings.access.cluster
+            )));
+        }
+        let note = &self.settings.note;
+        let written = note
+            .parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .and_then(|()| fs::write(note, format!("{}\n", self.settings.access.cluster)));
+        written.map_err(|error| ClusterError::Refused(format!("{}: {error}", note.display())))
+    }
+
+    /// Has the node run its part of the present state; nothing if it does already.
+    pub(super) async fn follow(&mut self) -> Result<()> {
+        if self.state.head.sequence == 0 {
+            return Ok(());
+        }
+        let own = match self.computed.take() {
+            Some((changed, part)) if changed == self.state.changed => part,
+            _ => own_part(self.state.clone(), self.settings.name.clone()).await?,
+        };
+        self.computed = Some((self.state.changed, own.clone()));
+        let client = self.client.clone();
+        let marks = blocking(move || marks(&client)).await?;
+        if self.applied.as_ref().is_some_and(|(part, old)| *part == own && *old == marks) {
+            return Ok(());
+        }
+        let (client, request) = (self.client.clone(), own.request(false));
+        let applied = blocking(move || {
+            let applied = client.post::<Applied>("/v1/apply", &request)?;
+            Ok((applied, marks_of(&client)?))
+        });
+        let (applied, marks) = applied.await?;
+        if !applied.changes.is_empty() {
+            tracing::info!(
+                "change {} of the cluster: {} objects differ",
+                self.state.head.sequence,
+                applied.changes.len()
+            );
+        }
+        self.applied = Some((own, marks));
+        Ok(())
+    }
+
+    /// Why the node cannot run its part of a state, if it cannot.
+    pub(super) async fn check(&self, state: State) -> Result<Option<String>> {
+        let own = own_part(Arc::new(state), self.settings.name.clone()).await?;
+        if self.applied.as_ref().is_some_and(|(part, _)| *part == own) {
+            return Ok(None);
+        }
+        let deadlines = Deadlines {
+            silence: Duration::from_secs(2),
+            probe: Duration::from_secs(1),
+            changing: Duration::from_millis(4500),
+            ..Deadlines::default()
+        };
+        let client = self.client.clone().with_deadlines(deadlines);
+        blocking(move || match client.post::<Applied>("/v1/apply", &own.request(true)) {
+            Ok(_) => Ok(None),
+            Err(error) => Ok(Some(told(&error))),
+        })
+        .await
+    }
+}
+
+/// The node's refusal, with its mistakes.
+fn told(error: &ClientError) -> String {
+    error.to_string()
+}
+
+async fn own_part(state: Arc<State>, name: String) -> Result<Part> {
+    blocking(move || part(&Whole::of(&state)?, &name)).await
+}
+
+fn marks(client: &Client) -> Result<Marks> {
+    Ok(marks_of(client)?)
+}
+
+fn marks_of(client: &Client) -> std::result::Result<Marks, ClientError> {
+    let info: NodeInfo = client.get("/v1/node")?;
+    Ok(Marks { since: info.since, revision: info.revision })
+}
+
+/// Runs long work beside the session, whose lease is renewed meanwhile.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(error) => Err(ClusterError::Refused(format!("the agent failed: {error}"))),
+    }
+}

@@ -1,0 +1,217 @@
+//! A session: one connection, one lease, one watch.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use etcd_client::{Compare, EventType, TxnOp, WatchResponse};
+use tokio::time::{MissedTickBehavior, interval};
+
+use super::Settings;
+use super::follow::Follower;
+use super::lease::Lease;
+use crate::error::{ClusterError, Result};
+use crate::etcd::Etcd;
+use crate::member::{Answer, Asked, LEADER, Member, answer_key, members, withdraw};
+use crate::store::{Cleaner, HEAD, State, parse, text};
+
+/// Time between two linearisable looks at the head, whatever watches say.
+const COMPARE: Duration = Duration::from_secs(10);
+/// The same after a failure of the node.
+const RETRY: Duration = Duration::from_secs(2);
+/// Time between two turns of the leader's cleaning.
+const CLEAN: Duration = Duration::from_secs(30);
+
+/// Runs until the first error.
+pub(super) async fn run(settings: &Settings, follower: &mut Follower) -> Result<()> {
+    let etcd = Etcd::connect(&settings.access).await?;
+    let lease = Lease::grant(&etcd).await?;
+    let at = format!("{}:{}", machine(), settings.socket.display());
+    let member = Member {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        at,
+        passed: follower.state.head.sequence,
+        error: None,
+    };
+    let work = async {
+        lease.register(&etcd, &settings.name, &member).await?;
+        tracing::info!("node {} is in the cluster {}", settings.name, settings.access.cluster);
+        let mut session = Session {
+            etcd: &etcd,
+            name: &settings.name,
+            lease,
+            member,
+            follower,
+            leads: None,
+            cleaner: Cleaner::default(),
+            cleaned: None,
+        };
+        session.work().await
+    };
+    tokio::select! {
+        ended = lease.keep(&etcd) => ended,
+        ended = work => ended,
+    }
+}
+
+/// The name of this machine.
+fn machine() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    id.trim().to_owned()
+}
+
+struct Session<'s> {
+    etcd: &'s Etcd,
+    name: &'s str,
+    lease: Lease,
+    member: Member,
+    follower: &'s mut Follower,
+    /// Holds while this node leads.
+    leads: Option<Compare>,
+    cleaner: Cleaner,
+    /// When, and for which sequence the leader has cleaned.
+    cleaned: Option<(Instant, u64)>,
+}
+
+impl Session<'_> {
+    async fn work(&mut self) -> Result<()> {
+        loop {
+            self.read().await?;
+            let from = self.follower.state.revision + 1;
+            let (asked, _) =
+                self.etcd.list("control/asked/", Some(self.follower.state.revision), false).await?;
+            let mut watch = self.etcd.watch("control/", from).await?;
+            for (key, found) in asked {
+                self.answer(&key, &found.value, found.changed).await?;
+            }
+            self.campaign().await?;
+            let mut compare = interval(COMPARE);
+            compare.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            compare.tick().await;
+            let mut retry = interval(RETRY);
+            retry.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                let failed = self.member.error.is_some();
+                tokio::select! {
+                    told = watch.message() => {
+                        let lost = |error: String| ClusterError::Etcd { what: "watching".into(), error };
+                        let told = told.map_err(|error| lost(error.to_string()))?;
+                        let told = told.ok_or_else(|| lost("the connection ended".into()))?;
+                        // After a compaction everything is read again.
+                        if told.canceled() { break }
+                        self.heard(&told).await?;
+                    }
+                    _ = compare.tick() => {
+                        self.read().await?;
+                        self.campaign().await?;
+                        self.clean().await?;
+                    }
+                    _ = retry.tick(), if failed => self.read().await?,
+                }
+            }
+        }
+    }
+
+    /// Reads the state (linearisable), and has the node follow it.
+    async fn read(&mut self) -> Result<()> {
+        let state = State::read(self.etcd, &self.follower.state).await?;
+        self.follower.state = Arc::new(state);
+        let error = match self.follower.follow().await {
+            Ok(()) => None,
+            Err(error) => Some(error.to_string()),
+        };
+        let passed = self.follower.state.head.sequence;
+        if self.member.passed == passed && self.member.error == error {
+            return Ok(());
+        }
+        if let Some(error) = &error {
+            tracing::warn!("change {passed} of the cluster: {error}");
+        }
+        self.member = Member { passed, error, ..self.member.clone() };
+        self.lease.report(self.etcd, self.name, &self.member).await
+    }
+
+    async fn heard(&mut self, told: &WatchResponse) -> Result<()> {
+        let mut head = false;
+        for event in told.events() {
+            let Some(kv) = event.kv() else { continue };
+            let key = String::from_utf8_lossy(kv.key()).into_owned();
+            let prefix = self.etcd.key("");
+            let key = key.strip_prefix(&prefix).unwrap_or_default();
+            match (key, event.event_type()) {
+                (HEAD, _) => head = true,
+                (LEADER, EventType::Delete) => {
+                    self.leads = None;
+                    self.campaign().await?;
+                }
+                (key, EventType::Put) if key.starts_with("control/asked/") => {
+                    self.answer(key, kv.value(), kv.mod_revision()).await?;
+                }
+                _ => {}
+            }
+        }
+        if head { self.read().await } else { Ok(()) }
+    }
+
+    /// Answers a question, if it is one to this node.
+    async fn answer(&mut self, key: &str, value: &[u8], revision: i64) -> Result<()> {
+        let asked: Asked = parse(key, value)?;
+        if !asked.nodes.iter().any(|node| node == self.name) {
+            return Ok(());
+        }
+        let request = key.rsplit('/').next().unwrap_or_default();
+        let known = self.follower.state.clone();
+        let refused = match State::of(self.etcd, asked.head, 0, revision, &known).await {
+            Ok(state) => match self.follower.check(state).await {
+                Ok(refused) => refused,
+                Err(error) => Some(error.to_string()),
+            },
+            // The question was withdrawn long ago.
+            Err(ClusterError::Compacted(_) | ClusterError::Damaged { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        let answer = text(&Answer { refused })?;
+        let put = TxnOp::put(
+            self.etcd.key(&answer_key(request, self.name)),
+            answer,
+            self.lease.options(),
+        );
+        let when = [self.etcd.is_there(key)];
+        self.etcd.transact("answering", &when, vec![put], Vec::new()).await.map(drop)
+    }
+
+    /// Leads, if no other node does.
+    async fn campaign(&mut self) -> Result<()> {
+        if self.leads.is_none() && self.etcd.get(LEADER).await?.0.is_none() {
+            self.leads = self.lease.lead(self.etcd, self.name).await?;
+        }
+        Ok(())
+    }
+
+    /// The leader removes what is no longer needed, once all living nodes have passed the state.
+    async fn clean(&mut self) -> Result<()> {
+        let Some(leads) = self.leads.clone() else { return Ok(()) };
+        let sequence = self.follower.state.head.sequence;
+        let now = Instant::now();
+        let early = self.cleaned.is_some_and(|(at, _)| now.duration_since(at) < CLEAN);
+        if early || !members(self.etcd).await?.values().all(|one| one.passed >= sequence) {
+            return Ok(());
+        }
+        self.cleaned = Some((now, sequence));
+        let state = self.follower.state.clone();
+        let leads = [leads];
+        let cleaned = self.cleaner.turn(self.etcd, &state, &leads, now).await?;
+        if cleaned.keys > 0 {
+            tracing::info!("removed {} old keys and {} stages", cleaned.keys, cleaned.stages);
+        }
+        // Questions of commands that were killed.
+        let (asked, _) = self.etcd.list("control/asked/", None, true).await?;
+        for (key, _) in asked {
+            let request = key.rsplit('/').next().unwrap_or_default();
+            if self.etcd.get(&format!("stages/{request}/begin")).await?.0.is_none() {
+                let gone = withdraw(self.etcd, request);
+                self.etcd.transact("removing an old question", &leads, gone, Vec::new()).await?;
+            }
+        }
+        Ok(())
+    }
+}

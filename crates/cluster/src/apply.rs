@@ -1,0 +1,205 @@
+//! Applying a wish: planned, staged, agreed to by the nodes concerned, committed, and waited for.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use europa_api::Key;
+use europa_api::rest::Action;
+use tokio::time::{Instant, sleep};
+
+use crate::change::{Wish, plan};
+use crate::error::{ClusterError, Result};
+use crate::etcd::Etcd;
+use crate::member::{Answer, Asked, Member, asked_key, members, withdraw};
+use crate::place::Place;
+use crate::store::{State, Writer, parse, text};
+
+/// How long nodes may take to check their parts.
+const CHECKING: Duration = Duration::from_secs(5);
+/// How long nodes may take to run their parts, before the command says that they are not ready.
+const RUNNING: Duration = Duration::from_secs(60);
+/// Time between two looks at answers.
+const LOOK: Duration = Duration::from_millis(50);
+/// Times that a change is planned again because another one came first.
+const TRIES: usize = 16;
+
+/// How a wish is applied.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Check everything, and change nothing.
+    pub dry_run: bool,
+    /// Accept the change though nodes concerned have no lease; they carry it out when they come.
+    pub allow_absent: bool,
+}
+
+/// The result of a wish.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// The sequence of the state after it.
+    pub sequence: u64,
+    /// Documents that differ, with their nodes.
+    pub changes: Vec<(Action, Key, Option<Place>)>,
+    /// Objects that stay as they are.
+    pub unchanged: usize,
+    /// Nodes that run their part.
+    pub ready: Vec<String>,
+    /// Nodes that do not run their part yet, and why.
+    pub waiting: BTreeMap<String, String>,
+}
+
+/// A name that is used once: 16 hexadecimal digits.
+fn request_id() -> Result<String> {
+    let number = getrandom::u64()
+        .map_err(|error| ClusterError::Refused(format!("no random numbers: {error}")))?;
+    Ok(format!("{number:016x}"))
+}
+
+/// Applies a wish. A mistake, a node that refuses, or one that is silent changes nothing.
+///
+/// # Errors
+/// The reason, or that it is not known whether the change took effect.
+pub async fn apply(etcd: &Etcd, wish: &Wish, options: Options) -> Result<Outcome> {
+    let mut known = State::default();
+    for _ in 0..TRIES {
+        known = State::read(etcd, &known).await?;
+        let planned = plan(&known, wish)?;
+        let mut outcome = Outcome {
+            sequence: known.head.sequence,
+            unchanged: planned.after.kept.len(),
+            changes: planned.changes,
+            ..Outcome::default()
+        };
+        let new = outcome.changes.iter().filter(|(action, ..)| *action != Action::Remove).count();
+        outcome.unchanged -= new;
+        if planned.change.is_empty() {
+            return Ok(outcome);
+        }
+        let concerned: Vec<String> = planned.parts.keys().cloned().collect();
+        let present = present(etcd, &concerned, options).await?;
+        let mut writer = Writer::new(&known, &planned.change, &request_id()?)?;
+        writer.stage_all(etcd).await?;
+        let agreed = ask(etcd, &writer, &present).await;
+        if agreed.is_err() || options.dry_run {
+            // If this fails, the leader removes the stage.
+            let _ = writer.give_up(etcd).await;
+            return agreed.map(|()| outcome);
+        }
+        let committed = writer.commit(etcd).await;
+        match committed {
+            Err(ClusterError::Conflict) => drop(writer.give_up(etcd).await),
+            Err(error) => return Err(error),
+            Ok(sequence) => {
+                outcome.sequence = sequence;
+                await_nodes(etcd, sequence, concerned, &mut outcome).await?;
+                return Ok(outcome);
+            }
+        }
+    }
+    Err(ClusterError::Conflict)
+}
+
+/// The nodes concerned that have a lease.
+async fn present(etcd: &Etcd, concerned: &[String], options: Options) -> Result<Vec<String>> {
+    let members = members(etcd).await?;
+    let (present, absent): (Vec<_>, Vec<_>) =
+        concerned.iter().cloned().partition(|node| members.contains_key(node));
+    if absent.is_empty() || options.allow_absent {
+        return Ok(present);
+    }
+    Err(ClusterError::Refused(format!(
+        "{} concerned and has no lease: its agent does not run, or does not reach etcd. Nothing was \
+         changed. Start `europa cluster agent` there, or say --allow-absent: its part then waits for it",
+        named(&absent)
+    )))
+}
+
+/// `node a is`, `nodes a, b are`.
+fn named(nodes: &[String]) -> String {
+    match nodes {
+        [one] => format!("node {one} is"),
+        all => format!("nodes {} are", all.join(", ")),
+    }
+}
+
+/// Has nodes check their parts.
+async fn ask(etcd: &Etcd, writer: &Writer, nodes: &[String]) -> Result<()> {
+    if nodes.is_empty() {
+        return Ok(());
+    }
+    let request = writer.stage();
+    let asked = Asked { nodes: nodes.to_vec(), head: writer.head().clone() };
+    let put = etcd_client::TxnOp::put(etcd.key(&asked_key(request)), text(&asked)?, None);
+    etcd.transact("asking nodes", &[], vec![put], Vec::new()).await?;
+    let answers = answers(etcd, request, nodes).await;
+    // The leader removes what stays.
+    let _ = etcd.transact("withdrawing a question", &[], withdraw(etcd, request), Vec::new()).await;
+    let answers = answers?;
+    let silent: Vec<String> =
+        nodes.iter().filter(|node| !answers.contains_key(*node)).cloned().collect();
+    let refused = answers.iter().filter_map(|(node, answer)| {
+        answer.refused.as_ref().map(|why| format!("node {node} refuses: {why}"))
+    });
+    let mut reasons: Vec<String> = refused.collect();
+    if !silent.is_empty() {
+        let seconds = CHECKING.as_secs();
+        reasons.push(format!("{} silent for {seconds} s", named(&silent)));
+    }
+    if reasons.is_empty() {
+        return Ok(());
+    }
+    Err(ClusterError::Refused(format!("nothing was changed: {}", reasons.join("\n"))))
+}
+
+/// Answers that come before the deadline.
+async fn answers(etcd: &Etcd, request: &str, nodes: &[String]) -> Result<BTreeMap<String, Answer>> {
+    let start = Instant::now();
+    loop {
+        let (found, _) = etcd.list(&format!("control/answers/{request}/"), None, false).await?;
+        let mut answers = BTreeMap::new();
+        for (key, one) in &found {
+            let node = key.rsplit('/').next().unwrap_or_default();
+            answers.insert(node.to_owned(), parse::<Answer>(key, &one.value)?);
+        }
+        if nodes.iter().all(|node| answers.contains_key(node)) || start.elapsed() > CHECKING {
+            return Ok(answers);
+        }
+        sleep(LOOK).await;
+    }
+}
+
+/// Waits until nodes run a state.
+async fn await_nodes(
+    etcd: &Etcd,
+    sequence: u64,
+    concerned: Vec<String>,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let start = Instant::now();
+    let mut left: BTreeSet<String> = concerned.into_iter().collect();
+    loop {
+        let members = members(etcd).await?;
+        outcome.waiting.clear();
+        let has_passed = |member: &Member| member.passed >= sequence;
+        let mut pending = false;
+        for node in left.clone() {
+            let why = match members.get(&node) {
+                None => "it has no lease".to_owned(),
+                Some(member) if !has_passed(member) => {
+                    pending = true;
+                    "it has not run the change yet".to_owned()
+                }
+                Some(Member { error: Some(error), .. }) => error.clone(),
+                Some(_) => {
+                    left.remove(&node);
+                    outcome.ready.push(node);
+                    continue;
+                }
+            };
+            outcome.waiting.insert(node, why);
+        }
+        if !pending || start.elapsed() > RUNNING {
+            return Ok(());
+        }
+        sleep(LOOK).await;
+    }
+}

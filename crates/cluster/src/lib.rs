@@ -1,0 +1,44 @@
+//! A platform of several nodes, whose documents are in etcd.
+//!
+//! | file      | concern                                                       |
+//! |-----------|---------------------------------------------------------------|
+//! | `etcd`    | etcd's keys below a prefix, with a deadline on every call     |
+//! | `store`   | documents in etcd: staged, made effective by one head key     |
+//! | `whole`   | all documents of a state, with places and tunnels             |
+//! | `place`   | which node has which router, host and port; pure              |
+//! | `tunnels` | numbers, epochs and keys of links between nodes; pure         |
+//! | `part`    | the documents of one node; pure                               |
+//! | `change`  | from a user's wish to a change of the store; pure             |
+//! | `apply`   | a wish staged, agreed to by nodes, committed, waited for      |
+//! | `member`  | nodes with a lease, the leader, questions to nodes            |
+//! | `run`     | waits for asynchronous work                                   |
+//! | `agent`   | the process beside a node that has it run its part            |
+//!
+//! A node keeps its documents itself, as one without a cluster does. So it goes on while etcd does
+//! not answer, also after a restart.
+
+mod agent;
+mod apply;
+mod change;
+mod error;
+mod etcd;
+mod member;
+mod part;
+mod place;
+mod run;
+mod store;
+mod tunnels;
+mod whole;
+
+pub use agent::{Settings, run as run_agent};
+pub use apply::{Options, Outcome, apply};
+pub use change::{Planned, Wish, plan};
+pub use error::{ClusterError, Result};
+pub use etcd::{Access, Etcd, Service, TlsFiles};
+pub use member::{Member, leader, members};
+pub use part::{Part, part};
+pub use place::{Place, Places};
+pub use run::wait;
+pub use store::{Change, Cleaned, Cleaner, Entry, Head, Item, Located, State, Writer, outcome};
+pub use tunnels::Tunnel;
+pub use whole::Whole;

@@ -1,0 +1,170 @@
+//! The choice of nodes: little traffic between nodes, within their room. Numbers in, numbers out.
+//!
+//! Units are put one after the other: next is the unit with most traffic to units that have a place,
+//! and it goes where that traffic leads, if there is room. Then units move, and small cases also
+//! swap, while that reduces the traffic between nodes. Ties go to the lower number, so the result
+//! follows from the input alone.
+
+use std::collections::{BTreeSet, BinaryHeap};
+
+/// Passes over all units that improve an assignment.
+const PASSES: usize = 8;
+/// Free units up to which pairs are swapped: the work grows with the square.
+const MOST_SWAPPED: usize = 64;
+
+/// Units, nodes, and the traffic between units.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Case {
+    /// How much each node may have.
+    pub(super) room: Vec<u32>,
+    /// How much room each unit takes, and its node if it has one already.
+    pub(super) units: Vec<(u32, Option<usize>)>,
+    /// Pairs of units, and their traffic.
+    pub(super) traffic: Vec<(usize, usize, u64)>,
+}
+
+/// A node for each unit, or none where no node has room. Units with a node keep it.
+pub(super) fn assign(case: &Case) -> Vec<Option<usize>> {
+    let mut work = Work::new(case);
+    work.grow();
+    for _ in 0..PASSES {
+        let before = work.between();
+        work.moves();
+        if work.free.len() <= MOST_SWAPPED {
+            work.swaps();
+        }
+        if work.between() == before {
+            break;
+        }
+    }
+    work.at
+}
+
+struct Work<'c> {
+    case: &'c Case,
+    /// Units without a node of their own.
+    free: Vec<usize>,
+    /// Neighbours of each unit, and the traffic to each.
+    near: Vec<Vec<(usize, u64)>>,
+    at: Vec<Option<usize>>,
+    room: Vec<u32>,
+}
+
+impl Work<'_> {
+    fn new(case: &Case) -> Work<'_> {
+        let mut near = vec![Vec::new(); case.units.len()];
+        for (one, other, weight) in &case.traffic {
+            near[*one].push((*other, *weight));
+            near[*other].push((*one, *weight));
+        }
+        let at: Vec<Option<usize>> = case.units.iter().map(|(_, node)| *node).collect();
+        let mut room = case.room.clone();
+        for (size, node) in &case.units {
+            if let Some(room) = node.and_then(|node| room.get_mut(node)) {
+                *room = room.saturating_sub(*size);
+            }
+        }
+        let free = (0..at.len()).filter(|unit| at[*unit].is_none()).collect();
+        Work { case, free, near, at, room }
+    }
+
+    fn size(&self, unit: usize) -> u32 {
+        self.case.units[unit].0
+    }
+
+    /// The traffic of a unit to each node.
+    fn pull(&self, unit: usize) -> Vec<u64> {
+        let mut pull = vec![0; self.room.len()];
+        for (other, weight) in &self.near[unit] {
+            if let Some(node) = self.at[*other] {
+                pull[node] += weight;
+            }
+        }
+        pull
+    }
+
+    /// Puts all units: the one first that is pulled most.
+    fn grow(&mut self) {
+        let total = |work: &Self, unit: usize| work.near[unit].iter().map(|(_, w)| w).sum::<u64>();
+        let key = |work: &Self, unit: usize| {
+            let pulled: u64 = work.pull(unit).into_iter().sum();
+            (pulled, total(work, unit), std::cmp::Reverse(unit))
+        };
+        let mut waiting: BTreeSet<usize> = self.free.iter().copied().collect();
+        let mut heap: BinaryHeap<_> = self.free.iter().map(|unit| key(self, *unit)).collect();
+        while let Some((pulled, weight, std::cmp::Reverse(unit))) = heap.pop() {
+            // An entry of before its neighbours had places.
+            if !waiting.contains(&unit)
+                || key(self, unit) != (pulled, weight, std::cmp::Reverse(unit))
+            {
+                continue;
+            }
+            waiting.remove(&unit);
+            self.at[unit] = self.best(unit);
+            if let Some(node) = self.at[unit] {
+                self.room[node] -= self.size(unit);
+                for (other, _) in &self.near[unit] {
+                    if waiting.contains(other) {
+                        heap.push(key(self, *other));
+                    }
+                }
+            }
+        }
+    }
+
+    /// The node with room that pulls a unit most; of equal ones the one with most room.
+    fn best(&self, unit: usize) -> Option<usize> {
+        let pull = self.pull(unit);
+        let fits = (0..self.room.len()).filter(|node| self.room[*node] >= self.size(unit));
+        fits.max_by_key(|node| (pull[*node], self.room[*node], std::cmp::Reverse(*node)))
+    }
+
+    /// The traffic between nodes.
+    fn between(&self) -> u64 {
+        let apart = |(one, other, _): &&(usize, usize, u64)| self.at[*one] != self.at[*other];
+        self.case.traffic.iter().filter(apart).map(|(_, _, weight)| weight).sum()
+    }
+
+    /// Moves single units where they are pulled more.
+    fn moves(&mut self) {
+        for unit in self.free.clone() {
+            let Some(from) = self.at[unit] else { continue };
+            let pull = self.pull(unit);
+            let size = self.size(unit);
+            let fits =
+                (0..self.room.len()).filter(|node| self.room[*node] >= size && *node != from);
+            let best = fits.max_by_key(|node| (pull[*node], std::cmp::Reverse(*node)));
+            if let Some(to) = best.filter(|to| pull[*to] > pull[from]) {
+                self.room[from] += size;
+                self.room[to] -= size;
+                self.at[unit] = Some(to);
+            }
+        }
+    }
+
+    /// Swaps pairs of units where that reduces the traffic between nodes.
+    fn swaps(&mut self) {
+        for index in 0..self.free.len() {
+            for other in index + 1..self.free.len() {
+                self.swap(self.free[index], self.free[other]);
+            }
+        }
+    }
+
+    fn swap(&mut self, one: usize, other: usize) {
+        let (Some(a), Some(b)) = (self.at[one], self.at[other]) else { return };
+        let (size_one, size_other) = (self.size(one), self.size(other));
+        let fits = self.room[a] + size_one >= size_other && self.room[b] + size_other >= size_one;
+        if a == b || !fits {
+            return;
+        }
+        let before = self.between();
+        (self.at[one], self.at[other]) = (Some(b), Some(a));
+        if self.between() >= before {
+            (self.at[one], self.at[other]) = (Some(a), Some(b));
+            return;
+        }
+        self.room[a] = self.room[a] + size_one - size_other;
+        self.room[b] = self.room[b] + size_other - size_one;
+    }
+}

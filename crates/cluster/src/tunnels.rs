@@ -1,0 +1,112 @@
+//! Links between nodes: numbers, epochs and keys of their tunnels, decided when a change is applied.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use europa_api::{Documents, Key};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ClusterError, Result};
+use crate::place::Places;
+
+/// UDP port of tunnels (RFC 8926, section 3.3).
+pub(crate) const PORT: u16 = 6081;
+/// Numbers of links have 24 bits, as Geneve's VNI (RFC 8926, section 3.4).
+const MOST: u32 = 0xff_ffff;
+
+/// The tunnel of a link between two nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tunnel {
+    /// Its number, one of a kind in the cluster.
+    pub id: u32,
+    /// Higher whenever an end has moved to another node.
+    pub epoch: u64,
+    /// The nodes of its ends, the one whose name comes first before the other.
+    pub nodes: [String; 2],
+    /// Keys that packets carry, 16 hexadecimal digits: of those from the first node, and of those to it.
+    pub keys: [String; 2],
+}
+
+/// Ends of links: the owner's kind and name, and the interface.
+pub(crate) type Ends = BTreeMap<String, Vec<(Key, String)>>;
+
+/// All ends of links, routers' first.
+pub(crate) fn ends(documents: &Documents) -> Ends {
+    let mut ends = Ends::new();
+    for router in &documents.routers {
+        let key = Key::new("router", router.full_name());
+        for (name, interface) in &router.interfaces.0 {
+            let Some(link) = &interface.link else { continue };
+            ends.entry(link.to_string()).or_default().push((key.clone(), name.to_string()));
+        }
+    }
+    for host in &documents.hosts {
+        let key = Key::new("host", host.name.to_string());
+        for (name, interface) in &host.interfaces.0 {
+            let Some(link) = &interface.link else { continue };
+            ends.entry(link.to_string()).or_default().push((key.clone(), name.to_string()));
+        }
+    }
+    ends
+}
+
+/// Tunnels for all links whose ends are on two nodes. A link whose nodes stay keeps its tunnel; one
+/// whose nodes change keeps its number, and gets new keys and `epoch`, which is higher than all before.
+///
+/// # Errors
+/// All numbers are taken, or the machine has no random numbers.
+pub(crate) fn tunnels(
+    documents: &Documents,
+    places: &Places,
+    before: &BTreeMap<String, Tunnel>,
+    epoch: u64,
+) -> Result<BTreeMap<String, Tunnel>> {
+    let mut between = Vec::new();
+    for (link, ends) in ends(documents) {
+        let nodes = ends.iter().filter_map(|(owner, _)| places.get(owner));
+        let nodes: BTreeSet<String> = nodes.map(|place| place.node.clone()).collect();
+        let nodes: Vec<String> = nodes.into_iter().collect();
+        let Ok(nodes) = <[String; 2]>::try_from(nodes) else { continue };
+        between.push((link, nodes));
+    }
+    let named: BTreeSet<&String> = between.iter().map(|(link, _)| link).collect();
+    let old = before.iter().filter(|(link, _)| named.contains(link));
+    let mut taken: BTreeSet<u32> = old.map(|(_, tunnel)| tunnel.id).collect();
+    let mut all = BTreeMap::new();
+    for (link, nodes) in between {
+        let old = before.get(&link);
+        if let Some(same) = old.filter(|old| old.nodes == nodes) {
+            all.insert(link, same.clone());
+            continue;
+        }
+        let id = match old {
+            Some(old) => old.id,
+            None => (1..=MOST).find(|id| !taken.contains(id)).ok_or_else(|| {
+                ClusterError::Refused(format!("all {MOST} numbers of tunnels are taken"))
+            })?,
+        };
+        taken.insert(id);
+        let keys = [key()?, key()?];
+        all.insert(link, Tunnel { id, epoch, nodes, keys });
+    }
+    Ok(all)
+}
+
+fn key() -> Result<String> {
+    let number = getrandom::u64()
+        .map_err(|error| ClusterError::Refused(format!("no random numbers: {error}")))?;
+    Ok(format!("{number:016x}"))
+}
+
+impl Tunnel {
+    /// The other node, the key of packets to it, and the key of those from it; none for a node at
+    /// neither end.
+    pub(crate) fn seen_from(&self, node: &str) -> Option<(&str, &str, &str)> {
+        let [a, b] = &self.nodes;
+        let [from_a, to_a] = &self.keys;
+        match node {
+            node if node == a => Some((b.as_str(), from_a.as_str(), to_a.as_str())),
+            node if node == b => Some((a.as_str(), to_a.as_str(), from_a.as_str())),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! All documents of a cluster together: where each object is, and the tunnels of its links.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use europa_api::{Bundle, Configuration, Documents, Kept, Key};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{ClusterError, Result};
+use crate::place::{Place, Places};
+use crate::store::{State, parse, text};
+use crate::tunnels::Tunnel;
+
+/// A document as it is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    /// Kind and name.
+    key: Key,
+    /// The document, as JSON.
+    document: String,
+    /// The text of the file that it names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    configuration: Option<StoredText>,
+}
+
+/// The text of a Click configuration or an object file in base64.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct StoredText {
+    file: String,
+    first_line: usize,
+    text: String,
+}
+
+/// The documents, places and tunnels of a cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Whole {
+    /// Documents as they are stored, in their order.
+    pub kept: Vec<Kept>,
+    /// The same, with the addresses of links filled in.
+    pub documents: Documents,
+    /// Where routers, hosts and ports are.
+    pub places: Places,
+    /// Links between nodes, by name.
+    pub tunnels: BTreeMap<String, Tunnel>,
+}
+
+/// The stored form of a document.
+///
+/// # Errors
+/// Cannot happen with documents of this version.
+pub(crate) fn record(kept: &Kept) -> Result<Vec<u8>> {
+    let configuration = kept.configuration.as_ref().map(|c| StoredText {
+        file: c.file.clone(),
+        first_line: c.first_line,
+        text: c.text.clone(),
+    });
+    text(&Record { key: kept.key.clone(), document: kept.document.clone(), configuration })
+}
+
+/// The name in the store of a decision about an object.
+pub(crate) fn place_key(key: &Key) -> String {
+    format!("place:{key}")
+}
+
+/// The name in the store of a link's tunnel.
+pub(crate) fn tunnel_key(link: &str) -> String {
+    format!("tunnel:{link}")
+}
+
+/// Documents of a state, in their order.
+pub(crate) fn kept(state: &State) -> Result<Vec<Kept>> {
+    let mut all = Vec::new();
+    for (key, item) in &state.items {
+        if key.starts_with("place:") || key.starts_with("tunnel:") {
+            continue;
+        }
+        let record: Record = parse(key, &item.content)?;
+        let configuration = record.configuration.map(|c| Configuration {
+            file: c.file,
+            first_line: c.first_line,
+            text: c.text,
+        });
+        let kept = Kept { key: record.key, document: record.document, configuration };
+        all.push((item.entry.order, kept));
+    }
+    all.sort_by_key(|(order, _)| *order);
+    Ok(all.into_iter().map(|(_, kept)| kept).collect())
+}
+
+/// Stored values with this beginning of their names.
+fn decided<'s, T: Deserialize<'s>>(state: &'s State, kind: &str) -> Result<BTreeMap<String, T>> {
+    let own = state.items.range(kind.to_owned()..).take_while(|(key, _)| key.starts_with(kind));
+    own.map(|(key, item)| Ok((key[kind.len()..].to_owned(), parse(key, &item.content)?))).collect()
+}
+
+/// Decisions of a state about places.
+pub(crate) fn decided_places(state: &State) -> Result<BTreeMap<String, Place>> {
+    decided(state, "place:")
+}
+
+/// Tunnels of a state.
+pub(crate) fn decided_tunnels(state: &State) -> Result<BTreeMap<String, Tunnel>> {
+    decided(state, "tunnel:")
+}
+
+impl Whole {
+    /// Those of a state.
+    ///
+    /// # Errors
+    /// A stored value that this version does not know.
+    pub fn of(state: &State) -> Result<Whole> {
+        let kept = kept(state)?;
+        let mut documents = Bundle::default()
+            .merge(&kept)
+            .map_err(|problems| ClusterError::Mistakes(problems.render(false)))?;
+        documents.complete();
+        let places = crate::place::known(&documents, &decided_places(state)?);
+        Ok(Whole { kept, documents, places, tunnels: decided_tunnels(state)? })
+    }
+
+    /// Names of the nodes.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.documents.nodes.iter().map(|node| &*node.name.value)
+    }
+
+    /// The address of a node for tunnels.
+    pub fn address(&self, node: &str) -> Option<IpAddr> {
+        let mut nodes = self.documents.nodes.iter();
+        nodes.find(|one| &*one.name.value == node).map(|one| one.address.value)
+    }
+}
