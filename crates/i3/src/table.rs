@@ -1,6 +1,6 @@
 //! The triggers of a server.
 //!
-//! A hash table by the first 192 bits of ids, and in each place a [`trie`](crate::trie) over the last
+//! A hash table by the first 192 bits of ids, and in each place a trie over the last
 //! 64. Of the triggers that a packet matches, those with the longest common prefix get it (anycast);
 //! all with that id get it (multicast). A trigger ends 30 s after its last insertion.
 

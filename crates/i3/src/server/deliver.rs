@@ -51,7 +51,7 @@ impl Server {
                 host => {
                     self.counters.delivered += 1;
                     let packet = Packet::data(job.stack.clone(), &job.payload);
-                    self.to_host(&host, packet.bytes(), out);
+                    self.send_to_host(&host, packet.bytes(), out);
                 }
             }
         }

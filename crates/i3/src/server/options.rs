@@ -151,11 +151,11 @@ impl Server {
         out: &mut Datagrams,
     ) {
         let packet = Packet { wide, ..Packet::control(options) };
-        self.to_host(to, packet.bytes(), out);
+        self.send_to_host(to, packet.bytes(), out);
     }
 
     /// Sends a host bytes; one behind a NAT by the server that it knows.
-    pub(super) fn to_host(&mut self, to: &Address, bytes: Vec<u8>, out: &mut Datagrams) {
+    pub(super) fn send_to_host(&mut self, to: &Address, bytes: Vec<u8>, out: &mut Datagrams) {
         match to {
             Address::V4(at) => out.push(((*at).into(), bytes)),
             Address::V6(at) => out.push(((*at).into(), bytes)),
