@@ -46,7 +46,7 @@ pub(super) fn make(name: &str, number: u8) -> Result<(), Failure> {
     run(&["ip", "-n", &own, "address", "add", &own_address, "dev", "eth0"])?;
     let ipv6 = format!("fd00:213::{number}/64");
     run(&["ip", "-n", &own, "address", "add", &ipv6, "dev", "eth0", "nodad"])?;
-    // Tunnels add a header of 58 bytes to frames of up to 1514.
+    // Tunnels put up to 98 bytes before frames of up to 1514, and split what does not fit.
     run(&["ip", "-n", &own, "link", "set", "eth0", "mtu", "1700", "up"])
 }
 
