@@ -33,7 +33,7 @@ use crate::trace::TraceArgs;
 use crate::{
     bench, capture, check, click, compile, complete, delete, describe, exec, explain, filter,
     follow, get, graph, import, login, lsp, observe, plot, print, roles, routers, show, ssh,
-    status, target, token, top, trace, up, watch,
+    stand_in, status, target, token, top, trace, up, watch,
 };
 
 /// Run many isolated virtual routers on one Linux server.
@@ -78,6 +78,11 @@ pub(crate) struct Files {
 }
 
 impl Files {
+    /// One file.
+    pub(crate) fn of(file: PathBuf) -> Files {
+        Files { files: vec![file], more: Vec::new() }
+    }
+
     /// All of them, in the order of the two lists.
     pub(crate) fn all(&self) -> impl Iterator<Item = &PathBuf> {
         self.files.iter().chain(&self.more)
@@ -101,7 +106,7 @@ pub(crate) struct Apply {
 }
 
 /// Settings of a node that last until it ends.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(crate) struct Starting {
     /// Serve counters for Prometheus at http://ADDRESS:PORT/metrics.
     #[arg(long, value_name = "ADDRESS:PORT", env = "EUROPA_METRICS")]
@@ -378,6 +383,11 @@ enum Command {
         #[command(subcommand)]
         from: Import,
     },
+    /// Stand in for the commands of containerlab and Docker.
+    Clab {
+        #[command(subcommand)]
+        command: Clab,
+    },
     /// Restart routers, each with a new process.
     ///
     /// Other routers are not affected. A restarted router forwards again after about 30 ms.
@@ -489,6 +499,18 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
 }
 
 #[derive(Subcommand)]
+enum Clab {
+    /// Make the links `containerlab`, `clab` and `docker` to this binary in a folder.
+    ///
+    /// Called by such a name, Europa behaves as that command, as far as netlab and scripts of labs
+    /// use it. Put the folder first in PATH.
+    Install {
+        /// The folder, which is made if it is missing.
+        folder: PathBuf,
+    },
+}
+
+#[derive(Subcommand)]
 enum Import {
     /// From containerlab: kinds linux, frr, bridge, ext-container and host.
     ///
@@ -513,6 +535,7 @@ impl Command {
                 | Command::Bench { .. }
                 | Command::Click { .. }
                 | Command::Import { .. }
+                | Command::Clab { .. }
                 | Command::Doctor { .. }
                 | Command::Check(_)
                 | Command::Compile(_)
@@ -596,6 +619,7 @@ impl Cli {
             Command::Import { from: Import::Containerlab { file, output } } => {
                 Ok(import::containerlab(&file, output)?)
             }
+            Command::Clab { command: Clab::Install { folder } } => stand_in::install(&folder),
             Command::Restart { routers } => routers::restart(&instance, &routers),
             Command::Delete(args) => delete::delete(&instance, &args),
             Command::Doctor { live: true, json } => show::doctor_live(&instance, json),

@@ -22,6 +22,7 @@ mod mpeg;
 mod own_keys;
 mod programs;
 mod ssh;
+mod stand_ins;
 mod uplink;
 mod users;
 #[path = "../wire/mod.rs"]
