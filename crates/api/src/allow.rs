@@ -56,6 +56,8 @@ pub enum Allow {
     Program,
     /// `programs` of the slice itself.
     Programs,
+    /// `root` of slow paths and hosts: files of the machine.
+    Root,
     /// `run: inline` of routers.
     Run,
     /// `tunnel` of links: an address of the node.
@@ -66,7 +68,7 @@ pub enum Allow {
 
 impl Allow {
     /// All of them.
-    const ALL: [Allow; 22] = [
+    const ALL: [Allow; 23] = [
         Allow::Binds,
         Allow::Capabilities,
         Allow::ClickFile,
@@ -86,6 +88,7 @@ impl Allow {
         Allow::Port,
         Allow::Program,
         Allow::Programs,
+        Allow::Root,
         Allow::Run,
         Allow::Tunnel,
         Allow::Uplink,
@@ -113,6 +116,7 @@ impl Allow {
             Allow::Port => "port",
             Allow::Program => "program",
             Allow::Programs => "programs",
+            Allow::Root => "root",
             Allow::Run => "run",
             Allow::Tunnel => "tunnel",
             Allow::Uplink => "uplink",
@@ -167,7 +171,10 @@ pub(crate) fn of_router(router: &Router, reservation: Option<&Reservation>) -> N
             .run
             .iter()
             .map(|program| (Allow::Capabilities, program.capabilities.first().map(|of| of.place)));
-        files.chain(programs).chain([(Allow::Uplink, place(&slow_path.uplink))])
+        files.chain(programs).chain([
+            (Allow::Uplink, place(&slow_path.uplink)),
+            (Allow::Root, place(&slow_path.root)),
+        ])
     });
     let on_ports = router.interfaces.0.iter().flat_map(|(_, interface)| {
         let port = interface.port.as_ref();
@@ -192,6 +199,7 @@ pub(crate) fn of_host(host: &Host) -> Named {
         (Allow::Pid, place(&host.pid)),
         (Allow::Container, place(&host.container)),
         (Allow::Binds, host.binds.first().map(|bind| bind.place)),
+        (Allow::Root, place(&host.root)),
     ];
     let interfaces = host.interfaces.0.iter();
     let devices = interfaces.map(|(_, interface)| (Allow::Device, place(&interface.device)));

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::decode::{Context, Decode, Fields, entries};
+use crate::slow_path::check_root;
 use crate::source::At;
 use crate::tree::{Node, Value};
 use crate::values::{InterfaceName, Mac, Name};
@@ -51,6 +52,11 @@ pub struct Host {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub binds: Vec<At<String>>,
+    /// The folder of the machine that its programs see as their root directory. They may write
+    /// everywhere; the folder stays as it is. Default: the machine's files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub root: Option<At<String>>,
     /// Environment of `run`.
     #[serde(skip_serializing_if = "Texts::is_empty")]
     #[schemars(with = "Option<std::collections::BTreeMap<String, Word>>")]
@@ -267,6 +273,8 @@ impl Decode for Host {
         fields.one_of(&["namespace", "pid", "container"], message, None);
         let sysctls = fields.optional("sysctls").unwrap_or_default();
         let binds = fields.list("binds");
+        let root = fields.optional("root");
+        check_root(root.as_ref(), fields.context);
         let env = fields.optional("env").unwrap_or_default();
         let run = fields.list("run");
         fields.close();
@@ -281,6 +289,7 @@ impl Decode for Host {
             container,
             sysctls,
             binds,
+            root,
             env,
             run,
         })

@@ -27,6 +27,12 @@ pub struct SlowPath {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<bool>")]
     pub uplink: Option<At<bool>>,
+    /// The folder of the machine that its programs see as their root directory, `/` for the
+    /// machine's own files. They may write everywhere; the folder stays as it is, and what they
+    /// write goes with the slow path. Default: the machine's files, for reading only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub root: Option<At<String>>,
 }
 
 impl SlowPath {
@@ -124,7 +130,9 @@ impl Decode for SlowPath {
             run: fields.list("run"),
             // `false` is the same as nothing.
             uplink: fields.optional("uplink").filter(|uplink: &At<bool>| uplink.value),
+            root: fields.optional("root"),
         };
+        check_root(slow_path.root.as_ref(), fields.context);
         let mut names: Vec<&At<Name>> = Vec::new();
         for daemon in &slow_path.run {
             if let Some(first) = names.iter().find(|name| name.value == daemon.name.value) {
@@ -291,6 +299,16 @@ impl Decode for Reload {
                 None
             }
         }
+    }
+}
+
+/// Reports a root directory that is no absolute path.
+pub(crate) fn check_root(root: Option<&At<String>>, context: &mut Context) {
+    let upward = |path: &str| path.split('/').any(|part| part == "..");
+    if let Some(root) = root.filter(|root| !root.starts_with('/') || upward(root)) {
+        let problem = Problem::new(root.place, "a root directory begins with `/`, without `..`")
+            .label("not an absolute path");
+        context.report(problem);
     }
 }
 

@@ -36,7 +36,7 @@ use crate::trace::TraceArgs;
 use crate::{
     bench, capture, check, click, cluster, compile, complete, delete, describe, exec, explain,
     filter, follow, get, graph, i3, import, login, lsp, observe, plot, print, roles, routers, sdk,
-    show, ssh, status, target, token, top, trace, up, watch,
+    show, ssh, stand_in, status, target, token, top, trace, up, watch,
 };
 
 /// Run many isolated virtual routers on one Linux server.
@@ -81,6 +81,11 @@ pub(crate) struct Files {
 }
 
 impl Files {
+    /// One file.
+    pub(crate) fn of(file: PathBuf) -> Files {
+        Files { files: vec![file], more: Vec::new() }
+    }
+
     /// All of them, in the order of the two lists.
     pub(crate) fn all(&self) -> impl Iterator<Item = &PathBuf> {
         self.files.iter().chain(&self.more)
@@ -104,7 +109,7 @@ pub(crate) struct Apply {
 }
 
 /// Settings of a node that last until it ends.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Default)]
 pub(crate) struct Starting {
     /// Serve counters for Prometheus at http://ADDRESS:PORT/metrics.
     #[arg(long, value_name = "ADDRESS:PORT", env = "EUROPA_METRICS")]
@@ -391,6 +396,11 @@ enum Command {
         #[command(subcommand)]
         command: SdkCommand,
     },
+    /// Stand in for the commands of containerlab and Docker.
+    Clab {
+        #[command(subcommand)]
+        command: Clab,
+    },
     /// Restart routers, each with a new process.
     ///
     /// Other routers are not affected. A restarted router forwards again after about 30 ms.
@@ -506,6 +516,18 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
 }
 
 #[derive(Subcommand)]
+enum Clab {
+    /// Make the links `containerlab`, `clab` and `docker` to this binary in a folder.
+    ///
+    /// Called by such a name, Europa behaves as that command, as far as netlab and scripts of labs
+    /// use it. Put the folder first in PATH.
+    Install {
+        /// The folder, which is made if it is missing.
+        folder: PathBuf,
+    },
+}
+
+#[derive(Subcommand)]
 enum Import {
     /// From containerlab: kinds linux, frr, bridge, ext-container and host.
     ///
@@ -532,6 +554,7 @@ impl Command {
                 | Command::Cluster(_)
                 | Command::I3 { .. }
                 | Command::Import { .. }
+                | Command::Clab { .. }
                 | Command::Sdk { .. }
                 | Command::Doctor { .. }
                 | Command::Check(_)
@@ -618,6 +641,7 @@ impl Cli {
             Command::Import { from: Import::Containerlab { file, output } } => {
                 Ok(import::containerlab(&file, output)?)
             }
+            Command::Clab { command: Clab::Install { folder } } => stand_in::install(&folder),
             Command::Sdk { command } => Ok(sdk::sdk(&command)?),
             Command::Restart { routers } => routers::restart(&instance, &routers),
             Command::Delete(args) => delete::delete(&instance, &args),

@@ -6,7 +6,7 @@ use crate::cli::Cli;
 use crate::exit::CODES;
 
 /// Examples, by command.
-const EXAMPLES: [(&str, &str); 38] = [
+const EXAMPLES: [(&str, &str); 39] = [
     (
         "up",
         "europa up examples/two-slices.yaml\n  europa up network.yaml tenants/\n  \
@@ -106,12 +106,13 @@ const EXAMPLES: [(&str, &str); 38] = [
     ),
     ("import", "europa import containerlab lab.clab.yml > lab.yaml"),
     ("sdk", "europa sdk new element every-third"),
+    ("clab", "europa clab install /usr/local/lib/europa/clab"),
     ("node", "europa node\n  systemctl enable --now europa@default"),
 ];
 
 /// The commands in the order of `europa --help`, by purpose.
 const GROUPS: [(&str, &[&str]); 7] = [
-    ("Configure", &["up", "apply", "diff", "delete", "down", "explain", "import"]),
+    ("Configure", &["up", "apply", "diff", "delete", "down", "explain", "import", "clab"]),
     ("State", &["status", "get", "describe", "watch", "events", "logs", "doctor"]),
     ("Counters", &["stats", "top", "record", "plot"]),
     ("Packets", &["capture", "trace", "graph", "filter", "lsp"]),

@@ -43,6 +43,7 @@
 //! | `text_difference` | lines in which two texts differ                       |
 //! | `slow_path`| `exec`, and the programs of slow paths                       |
 //! | `ssh`      | logins by SSH                                                |
+//! | `stand_in` | the commands `containerlab` and `docker`                     |
 //! | `roles`    | `node`, `switch` and `router` processes                      |
 
 mod bench;
@@ -81,6 +82,7 @@ mod selected;
 mod show;
 mod slow_path;
 mod ssh;
+mod stand_in;
 mod status;
 mod table;
 mod target;
@@ -102,6 +104,9 @@ static HEAP: Counting = Counting;
 
 fn main() -> ExitCode {
     roles::raise_descriptors();
+    if let Some(code) = stand_in::called() {
+        return code;
+    }
     // If a shell asks for completions, this prints them and ends the process.
     clap_complete::CompleteEnv::with_factory(cli::Cli::command).complete();
     match help::parse().run() {

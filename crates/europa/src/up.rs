@@ -16,7 +16,7 @@ use europa_node::Instance;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
-use crate::cli::{Apply, Starting};
+use crate::cli::{Apply, Files, Starting};
 use crate::compile;
 use crate::exit::{DIFFERS, Failure};
 use crate::table::{Colours, errors_in_colour, line, out, plain};
@@ -75,6 +75,37 @@ pub(crate) fn up(
         let _ = client.post::<Said>("/v1/down", &Value::Null);
     }
     show(apply, &applied?)
+}
+
+/// Starts a node with the configuration of a file; the caller says what happened.
+pub(crate) fn up_silently(instance: &Instance, file: &Path) -> Result<Applied, Failure> {
+    if !nix::unistd::geteuid().is_root() {
+        return Err("this needs root: it attaches eBPF programs to devices".into());
+    }
+    let apply =
+        Apply { files: Files::of(file.to_owned()), dry_run: false, prune: true, json: false };
+    let request = request(&apply)?;
+    let client = client(instance);
+    if !client.look()? {
+        request.bundle().documents().map_err(|p| mistakes(&p))?;
+        start(instance, &client, &Starting::default())?;
+    }
+    let applied = send(&client, &request);
+    if applied.is_err() {
+        let _ = client.post::<Said>("/v1/down", &Value::Null);
+    }
+    applied
+}
+
+/// Takes a node down, also one that was killed, and says nothing.
+pub(crate) fn down_silently(instance: &Instance) -> Result<(), Failure> {
+    let client = client(instance);
+    if client.look()? {
+        client.post::<Said>("/v1/down", &Value::Null)?;
+    } else {
+        europa_node::clean_up(instance)?;
+    }
+    Ok(())
 }
 
 pub(crate) fn apply(instance: &Instance, apply: &Apply) -> Result<ExitCode, Failure> {

@@ -40,6 +40,9 @@ pub struct Inside {
     /// Files and directories of the machine that its programs see as they are.
     #[serde(default)]
     pub binds: Vec<Bind>,
+    /// The folder of the machine that its programs see as their root directory. None: `/`.
+    #[serde(default)]
+    pub root: Option<PathBuf>,
 }
 
 /// A file or directory of the machine in a place of the host's.

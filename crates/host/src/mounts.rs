@@ -23,11 +23,12 @@ const HIDDEN: [&str; 5] = ["kcore", "keys", "latency_stats", "sched_debug", "tim
 const MACHINE: &str = "/.machine";
 
 /// Makes the root directory of the calling process, which has mount, pid and network namespaces
-/// of its own. `aside` is an empty directory of the machine.
+/// of its own. `aside` is an empty directory of the machine, and `shown`
+/// the folder that programs see as their root directory.
 ///
 /// # Errors
 /// The kernel's error.
-pub(crate) fn make(aside: &Path, binds: &[Bind]) -> io::Result<()> {
+pub(crate) fn make(aside: &Path, binds: &[Bind], shown: &Path) -> io::Result<()> {
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
     // Before anything is hidden.
     let binds = binds.iter().map(found).collect::<io::Result<Vec<_>>>()?;
@@ -37,17 +38,27 @@ pub(crate) fn make(aside: &Path, binds: &[Bind]) -> io::Result<()> {
     fs::create_dir(&root)?;
     let text = fs::read_to_string("/proc/self/mountinfo")?;
     let mut layers = Layers { aside, count: 0 };
-    if let Err(error) = layers.overlay(Path::new("/"), &root) {
+    let is_machine = shown == Path::new("/");
+    if let Err(error) = layers.overlay(shown, &root) {
+        if !is_machine {
+            return Err(error);
+        }
         tracing::info!("programs of a host cannot write: no overlay over /: {error}");
         stand_in(&root)?;
     }
-    for path in table::below_root(&text) {
+    let below = if is_machine { table::below_root(&text) } else { Vec::new() };
+    for path in below {
         let target = root.join(path.strip_prefix("/").unwrap_or(&path));
         // A place that another mount hides cannot be reached, here or on the machine.
         if target.exists()
             && let Err(error) = layers.put(&path, &target)
         {
             tracing::warn!("a host does not see {}: {error}", path.display());
+        }
+    }
+    if !is_machine {
+        for place in ["dev", "proc", "run", "sys", "tmp"] {
+            fs::create_dir_all(root.join(place))?;
         }
     }
     let run = aside.join("run");

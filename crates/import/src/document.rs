@@ -6,12 +6,13 @@ use std::path::Path;
 
 use ipnet::IpNet;
 
-use crate::Notes;
 use crate::command::{Meaning, read};
 use crate::frr;
-use crate::link::{End, Link, MACHINE};
+use crate::link::{Dummy, Links};
+use crate::link::{End, MACHINE};
 use crate::names::{Names, interface};
 use crate::node::{Kind, Node};
+use crate::{LabNode, Notes, Object};
 
 /// The largest that Europa knows.
 const MOST_MTU: u32 = 9216;
@@ -33,21 +34,25 @@ pub(crate) fn text(value: &str) -> String {
     serde_json::Value::from(value).to_string()
 }
 
+/// The text, the slice's name, and the nodes that are objects in it.
+type Written = (String, String, Vec<LabNode>);
+
 /// Writes everything.
 pub(crate) fn write(
     name: &str,
     nodes: &[Node],
-    links: &[Link],
+    links: &Links,
     folder: &Path,
     notes: &mut Notes,
-) -> String {
+) -> Written {
     let mut names = Names::default();
+    let mut known_nodes = Vec::new();
     let slice = Names::default().of(name);
     let mut interfaces = Interfaces::new();
     let mut link_names = Names::default();
     let mut cables = String::new();
     let known = |end: &End| end.node == MACHINE || nodes.iter().any(|node| node.name == end.node);
-    for link in links {
+    for link in &links.pairs {
         if let Some(missing) = link.ends.iter().find(|end| !known(end)) {
             notes
                 .add(link.line, format!("a link to {} is left out, as that node is", missing.node));
@@ -80,6 +85,12 @@ pub(crate) fn write(
             ));
         }
     }
+    for dummy in &links.dummies {
+        if !nodes.iter().any(|node| node.name == dummy.end.node) {
+            let message = format!("a link to {} is left out, as that node is", dummy.end.node);
+            notes.add(dummy.line, message);
+        }
+    }
     let mut out = format!("# Made from the containerlab topology {name}.\n");
     if nodes.iter().any(|node| matches!(node.kind, Kind::Bridge | Kind::Frr)) {
         out += &format!("kind: slice\nname: {slice}\n");
@@ -95,16 +106,31 @@ pub(crate) fn write(
             notes.add(node.line, format!("node {} is called {new}", node.name));
         }
         let own = interfaces.remove(&node.name).unwrap_or_default();
-        if own.is_empty() {
+        let dummies: Vec<&Dummy> =
+            links.dummies.iter().filter(|dummy| dummy.end.node == node.name).collect();
+        if own.is_empty() && !matches!(node.kind, Kind::Linux | Kind::Frr) {
             notes.add(node.line, format!("node {}: no link ends here: left out", node.name));
             continue;
         }
+        let before = out.len();
         out += "---\n";
         out += &match node.kind {
             Kind::Bridge => bridge(&new, &slice, &own),
-            Kind::Frr => router(node, &new, &slice, own, folder, notes),
-            _ => host(node, &new, own, folder, notes),
+            Kind::Frr => router(node, &new, &slice, (own, &dummies), folder, notes),
+            _ => host(node, &new, (own, &dummies), folder, notes),
         };
+        known_nodes.push(LabNode {
+            name: node.name.clone(),
+            kind: node.said.0.clone(),
+            image: node.said.1.clone(),
+            runs: out[before..].contains("\nrun:\n") || out[before..].contains("- name: exec\n"),
+            env: node.env.iter().map(|(name, (_, value))| (name.clone(), value.clone())).collect(),
+            object: match node.kind {
+                Kind::Frr => Object::Router(format!("{slice}/{new}")),
+                Kind::Linux => Object::Host(new),
+                _ => Object::None,
+            },
+        });
     }
     if let Some(own) = interfaces.remove(MACHINE) {
         out += &format!(
@@ -113,7 +139,7 @@ pub(crate) fn write(
         );
         out += &written(&own);
     }
-    out
+    (out, slice, known_nodes)
 }
 
 /// A bridge is a router that bridges.
@@ -127,6 +153,9 @@ fn bridge(name: &str, slice: &str, own: &[(String, Interface)]) -> String {
 }
 
 fn written(own: &[(String, Interface)]) -> String {
+    if own.is_empty() {
+        return "interfaces: {}\n".to_owned();
+    }
     let mut out = "interfaces:\n".to_owned();
     for (name, interface) in own {
         out += &format!("  {name}: {{link: {}", interface.link);
@@ -229,10 +258,11 @@ fn router(
     node: &Node,
     name: &str,
     slice: &str,
-    mut own: Vec<(String, Interface)>,
+    (mut own, dummies): (Vec<(String, Interface)>, &[&Dummy]),
     folder: &Path,
     notes: &mut Notes,
 ) -> String {
+    let devices: Vec<String> = dummies.iter().map(|one| one.command()).collect();
     let mut lines: Vec<String> = Vec::new();
     for (setting, (line, value)) in &node.sysctls {
         if setting.starts_with("net.") {
@@ -262,7 +292,7 @@ fn router(
     let mut out = format!("kind: router\nname: {name}\nslice: {slice}\n");
     out += &written(&own);
     out += "fast_path: {builtin: ipv4, routes: kernel}\n";
-    out + &frr::slow_path(node, folder, &lines, notes)
+    out + &frr::slow_path(node, folder, (&devices, &lines), notes)
 }
 
 /// Says that a command about the management network is left out.
@@ -275,12 +305,13 @@ fn not_needed(node: &Node, line: u64, command: &str, notes: &mut Notes) {
 fn host(
     node: &Node,
     new: &str,
-    mut own: Vec<(String, Interface)>,
+    (mut own, dummies): (Vec<(String, Interface)>, &[&Dummy]),
     folder: &Path,
     notes: &mut Notes,
 ) -> String {
     let Commands { routes, gateways, lines } = commands(node, &mut own, notes);
-    let (binds, run) = (binds(node, folder, notes), lines);
+    let run: Vec<String> = dummies.iter().map(|one| one.command()).chain(lines).collect();
+    let binds = binds(node, folder, notes);
     let mut out = format!("kind: host\nname: {new}\n");
     match node.kind {
         Kind::External => out += &format!("container: {}\n", text(&node.name)),

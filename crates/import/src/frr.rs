@@ -21,14 +21,22 @@ const DAEMONS: [&str; 17] = [
 /// and prints what the daemons, which have no terminal, write into their log.
 const START: &str = "install -o frr -m 640 /dev/null /run/frr/log && \
      export frr_global_options='--log file:/run/frr/log' && \
-     /usr/lib/frr/frrinit.sh start && \
+     /usr/lib/frr/frrinit.sh start && touch /run/frr/started && \
      exec tail --pid=$(cat /run/frr/watchfrr.pid) -n +1 -f /run/frr/log";
+/// Waits until FRR runs: `vtysh` finds no daemon before.
+const WAIT: &str = "n=0; until [ -e /run/frr/started ] || [ $n -ge 600 ]; do sleep 0.1; \
+     n=$((n+1)); done";
 /// Makes FRR's daemons those of `daemons` and `frr.conf`, in place.
 const RELOAD: &str = "[/usr/lib/frr/frrinit.sh, reload]";
 
-/// The slow path of a node that runs FRR, as YAML. `lines` are commands for a shell, which run
-/// once FRR does.
-pub(crate) fn slow_path(node: &Node, folder: &Path, lines: &[String], notes: &mut Notes) -> String {
+/// The slow path of a node that runs FRR, as YAML. `devices` are commands for a shell that make
+/// devices before FRR starts, `lines` those that run once FRR does.
+pub(crate) fn slow_path(
+    node: &Node,
+    folder: &Path,
+    (devices, lines): (&[String], &[String]),
+    notes: &mut Notes,
+) -> String {
     let mut files: Vec<(String, String)> = Vec::new();
     let mut add = |from: String, to: String| {
         // A later bind hides the files before it.
@@ -60,11 +68,6 @@ pub(crate) fn slow_path(node: &Node, folder: &Path, lines: &[String], notes: &mu
             }
             Err(_) => add(from, to.to_owned()),
         }
-        if !to.starts_with(FOLDER) {
-            let message =
-                format!("node {}: {to} is bound only where it is there on this machine", node.name);
-            notes.add(*line, message);
-        }
     }
     if let Some((_, file)) = &node.startup_config {
         add(absolute(folder, file), format!("{FOLDER}/frr.conf"));
@@ -73,7 +76,9 @@ pub(crate) fn slow_path(node: &Node, folder: &Path, lines: &[String], notes: &mu
     if !files.iter().any(|(_, to)| to.starts_with(FOLDER) && to.ends_with(".conf")) {
         notes.add(node.line, format!("node {}: FRR without a configuration", node.name));
     }
-    let mut out = "slow_path:\n  files:\n    - {path: /run/frr/, owner: frr}\n".to_owned();
+    let mut out =
+        "slow_path:\n  root: /\n  files:\n    - {path: /run/frr/, owner: frr}\n".to_owned();
+    out += &format!("    - {{path: {FOLDER}/, owner: frr}}\n");
     for (from, to) in &files {
         let owner = if to.starts_with(FOLDER) { ", owner: frr" } else { "" };
         let mode = if is_program(from) { ", mode: \"0755\"" } else { "" };
@@ -95,15 +100,35 @@ pub(crate) fn slow_path(node: &Node, folder: &Path, lines: &[String], notes: &mu
     out += &format!(
         "  run:\n    - name: frr\n      command: [sh, -c, {}]\n      reload: {RELOAD}\n      \
          capabilities: [sys_admin]\n",
-        text(START)
+        text(
+            &devices
+                .iter()
+                .map(|line| format!("{line}\n"))
+                .chain([START.to_owned()])
+                .collect::<String>()
+        )
     );
     if !lines.is_empty() {
         out += &format!(
             "    - name: exec\n      command: [sh, -c, {}]\n      needs: [frr]\n      restart: never\n",
-            text(&lines.join("\n"))
+            text(&script(lines))
         );
     }
     out
+}
+
+/// Lines for a shell as one script: after a failed line the next ones still run. The last code that
+/// is not 0 is the script's own, which becomes an event; the log names the line.
+fn script(lines: &[String]) -> String {
+    let mut script = format!("{WAIT}\nfailed=0\n");
+    for line in lines {
+        script += &format!("command eval {}\n", quoted(line));
+        script += &format!(
+            "code=$?; if [ $code -ne 0 ]; then failed=$code; printf '%s (code %s)\\n' {} $code >&2; fi\n",
+            quoted(&format!("failed: {line}"))
+        );
+    }
+    script + "echo $failed > /run/frr/lines\nexit $failed"
 }
 
 /// Whether a file can be executed.
@@ -113,6 +138,9 @@ fn is_program(path: &str) -> bool {
 
 /// A file of the topology, wherever the configuration is used.
 pub(crate) fn absolute(folder: &Path, file: &str) -> String {
+    if let (Some(rest), Some(home)) = (file.strip_prefix("~/"), std::env::var_os("HOME")) {
+        return Path::new(&home).join(rest).display().to_string();
+    }
     folder.join(file).display().to_string()
 }
 

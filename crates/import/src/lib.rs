@@ -9,6 +9,7 @@
 //! | `yaml`     | a tree in which every value knows its line                |
 //! | `variable` | `${NAME:=default}` in the text                            |
 //! | `node`     | nodes, with what they inherit                             |
+//! | `share`    | nodes that share the network of another                   |
 //! | `link`     | links and their endpoints, in both ways to write them     |
 //! | `command`  | what `exec` lines say about addresses and routes          |
 //! | `frr`      | how a node's FRR is run                                   |
@@ -21,10 +22,13 @@ mod frr;
 mod link;
 mod names;
 mod node;
+mod share;
 mod variable;
 mod yaml;
 
 use std::path::Path;
+
+use serde::{Deserialize, Serialize};
 
 /// A configuration and what it lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +37,51 @@ pub struct Imported {
     pub yaml: String,
     /// Fields without a counterpart, or with another form, in the order of the lines.
     pub notes: Vec<Note>,
+    /// The lab.
+    pub lab: Lab,
+}
+
+/// A lab as the other tool knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lab {
+    /// Its name.
+    pub name: String,
+    /// The name of Europa's slice with its routers, which is the lab's as Europa allows it.
+    pub slice: String,
+    /// The beginning of its containers' names: `clab`, or nothing.
+    pub prefix: String,
+    /// Its nodes in the order of the file, those that were left out not among them.
+    pub nodes: Vec<LabNode>,
+}
+
+/// A node of a lab.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LabNode {
+    /// Its name in the topology.
+    pub name: String,
+    /// Its kind there.
+    pub kind: String,
+    /// Its image, which Europa does not run.
+    pub image: String,
+    /// Whether it runs lines when it starts.
+    pub runs: bool,
+    /// Its variables.
+    pub env: Vec<(String, String)>,
+    /// Its object in Europa.
+    pub object: Object,
+}
+
+/// An object of Europa's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Object {
+    /// A host, by name.
+    Host(String),
+    /// A router with a slow path, `SLICE/ROUTER`.
+    Router(String),
+    /// Nothing that runs programs: a bridge, the machine, a container of Docker's.
+    #[default]
+    None,
 }
 
 /// Something that did not come along.
@@ -52,6 +101,18 @@ pub struct ImportError {
     pub line: u64,
     /// The mistake.
     pub message: String,
+}
+
+impl Lab {
+    /// The name of a node's container: `clab-LAB-NODE`, `LAB-NODE` with the prefix `__lab-name`, and
+    /// the node's own with an empty one.
+    pub fn container(&self, node: &str) -> String {
+        match self.prefix.as_str() {
+            "" => node.to_owned(),
+            "__lab-name" => format!("{}-{node}", self.name),
+            prefix => format!("{prefix}-{}-{node}", self.name),
+        }
+    }
 }
 
 /// Notes in the making.
@@ -91,10 +152,14 @@ pub fn containerlab(
         }
     }
     let lab_folder = folder.join(format!("clab-{name}")).display().to_string();
-    let nodes = node::read(topology, &lab_folder, &mut notes)?;
+    let mut nodes = node::read(topology, &lab_folder, &mut notes)?;
+    let joined = share::join(&mut nodes, name, &mut notes);
     let links = link::read(topology, &mut notes)?;
-    let yaml = document::write(name, &nodes, &links, folder, &mut notes);
+    let (yaml, slice, mut known) = document::write(name, &nodes, &links, folder, &mut notes);
+    share::add(&mut known, &joined);
+    let prefix = root.get("prefix").map(|prefix| prefix.text().unwrap_or_default());
+    let prefix = prefix.unwrap_or("clab").to_owned();
     let mut notes = notes.0;
     notes.sort();
-    Ok(Imported { yaml, notes })
+    Ok(Imported { yaml, notes, lab: Lab { name: name.to_owned(), slice, prefix, nodes: known } })
 }

@@ -1,5 +1,6 @@
 //! Links: the brief way, `endpoints: ["a:eth1", "b:eth1"]`, and the long one with a type.
 
+use crate::names::interface;
 use crate::yaml::Node as Yaml;
 use crate::{ImportError, Notes};
 
@@ -26,18 +27,54 @@ pub(crate) struct Link {
     pub(crate) mtu: Option<u32>,
 }
 
+/// An interface that leads nowhere: `type: dummy`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dummy {
+    pub(crate) line: u64,
+    pub(crate) end: End,
+    pub(crate) mtu: Option<u32>,
+}
+
+impl Dummy {
+    /// The line that makes an interface without a far end. Not every kernel has dummy devices: a pair
+    /// with an unused other end does the same.
+    pub(crate) fn command(&self) -> String {
+        let name = interface(&self.end.interface);
+        let far = interface(&format!("d-{name}"));
+        let mtu = self.mtu.map_or(String::new(), |mtu| format!(" mtu {mtu}"));
+        let mac = self.end.mac.as_ref().map_or(String::new(), |mac| format!(" address {mac}"));
+        let add = |on: &String| {
+            let family = if on.contains(':') { "-6" } else { "-4" };
+            format!("; ip {family} addr add {on} dev {name}")
+        };
+        let addresses: String = self.end.addresses.iter().map(add).collect();
+        format!(
+            "{{ ip link add {name} type dummy 2>/dev/null || {{ ip link add {name} type veth peer name {far} \
+             && sysctl -qw net.ipv6.conf.{far}.disable_ipv6=1 && ip link set {far} up; }}; }} && \
+             ip link set {name}{mtu}{mac} up{addresses}"
+        )
+    }
+}
+
+/// All links of a topology.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    pub(crate) pairs: Vec<Link>,
+    pub(crate) dummies: Vec<Dummy>,
+}
+
 /// Names of an endpoint that is no node.
 pub(crate) const MACHINE: &str = "host";
 
 /// Reads all links.
-pub(crate) fn read(topology: &Yaml, notes: &mut Notes) -> Result<Vec<Link>, ImportError> {
+pub(crate) fn read(topology: &Yaml, notes: &mut Notes) -> Result<Links, ImportError> {
     let links = topology.get("links").map_or(&[][..], Yaml::items);
-    let mut read = Vec::new();
+    let (mut read, mut dummies) = (Vec::new(), Vec::new());
     for link in links {
         let line = link.line;
         let kind = link.get("type").and_then(Yaml::text);
         match kind {
-            None | Some("veth" | "host") => {}
+            None | Some("veth" | "host" | "dummy") => {}
             Some(other) => {
                 notes.add(line, format!("a link of type {other} has no counterpart: left out"));
                 continue;
@@ -84,6 +121,15 @@ pub(crate) fn read(topology: &Yaml, notes: &mut Notes) -> Result<Vec<Link>, Impo
                     .extend(address.text().filter(|text| !text.is_empty()).map(str::to_owned));
             }
         }
+        let mtu = link.get("mtu").and_then(Yaml::text).and_then(|mtu| mtu.parse().ok());
+        if kind == Some("dummy") {
+            let Ok([end]) = <[End; 1]>::try_from(ends) else {
+                let message = "a link of type dummy has one endpoint".to_owned();
+                return Err(ImportError { line, message });
+            };
+            dummies.push(Dummy { line, end, mtu });
+            continue;
+        }
         let Ok(ends) = <[End; 2]>::try_from(ends) else {
             return Err(ImportError { line, message: "a link has two endpoints".to_owned() });
         };
@@ -101,10 +147,9 @@ pub(crate) fn read(topology: &Yaml, notes: &mut Notes) -> Result<Vec<Link>, Impo
             let message = format!("interface {interface} of {node} is at the end of two links");
             return Err(ImportError { line, message });
         }
-        let mtu = link.get("mtu").and_then(Yaml::text).and_then(|mtu| mtu.parse().ok());
         read.push(Link { line, ends, mtu });
     }
-    Ok(read)
+    Ok(Links { pairs: read, dummies })
 }
 
 fn endpoint(end: &Yaml) -> Result<End, ImportError> {

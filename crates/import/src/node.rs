@@ -31,6 +31,10 @@ pub(crate) struct Node {
     pub(crate) name: String,
     pub(crate) line: u64,
     pub(crate) kind: Kind,
+    /// The kind's name, and the image.
+    pub(crate) said: (String, String),
+    /// The node whose network it shares: `network-mode: container:NODE`.
+    pub(crate) shares: Option<Lined>,
     pub(crate) exec: Vec<Lined>,
     pub(crate) binds: Vec<Lined>,
     pub(crate) env: BTreeMap<String, Lined>,
@@ -159,7 +163,8 @@ fn one(
         for (field, value) in source.entries() {
             if let Some((_, why)) = WITHOUT.iter().find(|(without, _)| *without == field) {
                 // Beside a network there is nothing that `none` could take away.
-                if !(field == "network-mode" && value.text() == Some("none")) {
+                let mode = value.text().filter(|_| field == "network-mode");
+                if !mode.is_some_and(|mode| mode == "none" || mode.starts_with("container:")) {
                     notes.add(value.line, format!("node {name}: `{field}`: {why}"));
                 }
             } else if !SILENT.contains(&field) {
@@ -210,6 +215,10 @@ fn one(
         name: name.to_owned(),
         line,
         kind,
+        said: (kind_name.unwrap_or_default().to_owned(), image.to_owned()),
+        shares: first("network-mode").and_then(|mode| {
+            Some((mode.line, mode.text()?.strip_prefix("container:")?.to_owned()))
+        }),
         exec: list("exec").into_iter().map(expand).collect(),
         binds: list("binds").into_iter().map(expand).collect(),
         env: filled(map("env")),

@@ -164,7 +164,12 @@ fn two_tiers_of_frr() {
     assert!(frr.command[2].contains("--log file:/run/frr/log"), "{frr:?}");
     assert!(frr.reload.is_some(), "{frr:?}");
     assert_eq!(exec.needs.as_ref().map(|needs| needs[0].to_string()).as_deref(), Some("frr"));
-    assert_eq!(exec.command[2].as_str(), "sysctl -w 'net.ipv4.fib_multipath_hash_policy=1'");
+    let script = exec.command[2].as_str();
+    assert!(script.contains("until [ -e /run/frr/started ]"), "{script}");
+    assert!(
+        script.contains("eval 'sysctl -w '\\''net.ipv4.fib_multipath_hash_policy=1'\\'''"),
+        "{script}"
+    );
     notes(name, &imported, &[("spine1:", "images are not run")]);
 }
 
@@ -271,4 +276,61 @@ fn nodes_are_what_containers_would_be() {
         yaml.contains("from: \"/labs/clab-lab/b/frr.conf\""),
         "FRR's files say what it is: {yaml}"
     );
+}
+
+/// The import of a topology in `/labs`, whose YAML Europa reads.
+fn imported(text: &str) -> Imported {
+    let imported = containerlab(text, Path::new("/labs"), |_| None).expect("a topology");
+    let source = Source { path: "lab.yaml".into(), text: imported.yaml.clone() };
+    parse(&[source])
+        .unwrap_or_else(|problems| panic!("{}\n{}", imported.yaml, problems.render(false)));
+    imported
+}
+
+#[test]
+fn scalars_keep_their_characters() {
+    let imported = imported(
+        "name: 01\ntopology:\n  nodes:\n    007:\n      kind: linux\n\
+         \x20     env: {A: 1.10, B: NO, C: 1e3}\n      sysctls: {net.ipv4.tcp_ecn: 01}\n\
+         \x20   NO: {kind: linux}\n  links:\n    - endpoints: [\"007:eth1\", \"NO:eth1\"]\n",
+    );
+    let names: Vec<&str> = imported.lab.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!((imported.lab.name.as_str(), names), ("01", vec!["007", "NO"]));
+    for wanted in ["\"A\": \"1.10\"", "\"B\": \"NO\"", "\"C\": \"1e3\"", "tcp_ecn: \"01\""] {
+        assert!(imported.yaml.contains(wanted), "no {wanted} in {}", imported.yaml);
+    }
+}
+
+#[test]
+fn nodes_without_a_link_to_another_are_there() {
+    let imported = imported(
+        "name: l\ntopology:\n  nodes:\n    a: {kind: linux, exec: [ip addr add 10.0.0.1/24 dev eth1]}\n\
+         \x20   b: {kind: frr}\n    alone: {kind: linux}\n  links:\n\
+         \x20   - {type: dummy, endpoint: {node: a, interface: eth1}, mtu: 1400}\n\
+         \x20   - {type: dummy, endpoint: {node: b, interface: eth2}}\n",
+    );
+    let names: Vec<&str> = imported.lab.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "alone"]);
+    let yaml = &imported.yaml;
+    let device = yaml.find("ip link add eth1 type dummy").expect("a device");
+    let address = yaml.find("ip addr add 10.0.0.1/24 dev eth1").expect("an address");
+    assert!(device < address && yaml.contains("ip link set eth1 mtu 1400 up"), "{yaml}");
+    let device = yaml.find("ip link add eth2 type dummy").expect("a device");
+    assert!(device < yaml.find("frrinit.sh start").expect("FRR"), "{yaml}");
+}
+
+#[test]
+fn a_node_may_share_the_network_of_another() {
+    let imported = imported(
+        "name: l\ntopology:\n  nodes:\n    side: {kind: linux, network-mode: \"container:a\", exec: [echo side]}\n\
+         \x20   a: {kind: linux, exec: [echo main]}\n    b: {kind: linux}\n  links:\n\
+         \x20   - endpoints: [\"a:eth1\", \"b:eth1\"]\n",
+    );
+    let object = |name: &str| {
+        let mut nodes = imported.lab.nodes.iter();
+        nodes.find(|node| node.name == name).map(|node| node.object.clone())
+    };
+    assert_eq!(object("side"), object("a"));
+    let (main, side) = (imported.yaml.find("echo main"), imported.yaml.find("echo side"));
+    assert!(main.is_some() && main < side, "{}", imported.yaml);
 }

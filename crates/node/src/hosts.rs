@@ -250,6 +250,7 @@ fn inside(host: &Host, namespace: &Path) -> Inside {
         host: host.name.to_string(),
         namespace: namespace.to_owned(),
         environment: host.env.0.iter().map(text).collect(),
+        root: host.root.as_ref().map(|root| root.value.clone().into()),
         binds: binds
             .map(|bind| Bind {
                 from: bind.from.into(),

@@ -56,7 +56,10 @@ pub fn stays(old: &Host, new: &Host) -> bool {
 
 /// Whether the programs of `old` end, and those of `new` begin.
 pub fn runs_others(old: &Host, new: &Host) -> bool {
-    old.run != new.run || old.binds != new.binds || (!new.run.is_empty() && old.env != new.env)
+    old.run != new.run
+        || old.binds != new.binds
+        || old.root != new.root
+        || (!new.run.is_empty() && old.env != new.env)
 }
 
 /// The interfaces among `old` that go, or are made again, for `new`.

@@ -81,9 +81,13 @@ fn at<T>(value: T) -> At<T> {
 }
 
 /// Whether two documents of a router with a slow path want the same namespace and devices there:
-/// files, programs, the uplink, static routes and neighbours change in place.
+/// files, programs, the uplink, static routes and neighbours change in place; the root directory
+/// does not.
 pub fn same(one: &Router, other: &Router) -> bool {
-    one.interfaces == other.interfaces
+    fn root(of: &Router) -> Option<&String> {
+        of.slow_path.as_ref()?.root.as_ref().map(|root| &root.value)
+    }
+    one.interfaces == other.interfaces && root(one) == root(other)
 }
 
 /// Whether two documents of a router want the same slow path in all.

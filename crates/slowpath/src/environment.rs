@@ -12,20 +12,19 @@ use caps::{CapSet, Capability};
 use europa_port::Namespace;
 use nix::mount::{MntFlags, MsFlags, mount, umount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
-use nix::unistd::{User, sethostname};
+use nix::unistd::sethostname;
 use serde::{Deserialize, Serialize};
 
-use crate::place::{self, Rights, Way};
+pub use crate::files::{FileSpec, cover, missing_on_host, own};
+use crate::files::{OWN, Place};
+use crate::place;
 use crate::users::{Ids, become_root};
+use crate::view;
 
-/// Directories that every router has for itself.
-const OWN: [&str; 5] = ["/run", "/root", "/tmp", "/var/log", "/var/tmp"];
 /// The bytes that a router's programs may write together. It is memory, and counts as theirs.
 const WRITTEN: &str = "mode=0755,size=256m,nr_inodes=64k";
 /// Where mounts are put together. It stays: its removal would remove the files of others there.
 const ASIDE: &str = "/run/.europa";
-/// Directories that are not replaced as a whole for a file in them.
-const SHARED: [&str; 4] = ["/", "/etc", "/usr", "/var"];
 /// Devices that programs see; all of them are open to every user on any machine.
 const DEVICES: [&str; 7] = ["full", "net/tun", "null", "random", "tty", "urandom", "zero"];
 /// Capabilities of every program. As root of a user namespace it has them for the router's
@@ -47,19 +46,6 @@ const KEPT: [Capability; 14] = [
     Capability::CAP_AUDIT_WRITE,
 ];
 
-/// A file or, with a slash at the end of its path, a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileSpec {
-    /// Where programs see it.
-    pub path: String,
-    /// Its contents.
-    pub text: String,
-    /// Whose it is.
-    pub owner: Option<String>,
-    /// Its permissions.
-    pub mode: Option<u32>,
-}
-
 /// The view of one router's programs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Environment {
@@ -73,6 +59,9 @@ pub struct Environment {
     pub ids: Ids,
     /// The mounts: source and target.
     binds: Vec<(PathBuf, PathBuf)>,
+    /// The root directory of its own, and the folder that this shows.
+    #[serde(default)]
+    view: Option<(PathBuf, PathBuf)>,
 }
 
 fn named(error: io::Error, path: &Path) -> io::Error {
@@ -84,6 +73,7 @@ fn named(error: io::Error, path: &Path) -> io::Error {
 /// # Errors
 /// The kernel's error.
 pub fn remove(folder: &Path) -> io::Result<()> {
+    view::remove(folder);
     // Programs that still run there keep it until they end.
     let _ = umount2(&folder.join("root"), MntFlags::MNT_DETACH);
     fs::remove_dir_all(folder)
@@ -102,32 +92,42 @@ fn mount_root(root: &Path) -> io::Result<()> {
 }
 
 impl Environment {
-    /// Makes the directories and files below `folder`, and notes their places there.
+    /// Makes the directories and files below `folder`, and notes their places there. `shown` is the
+    /// folder of the machine that is the root directory of its programs, if they may write to it.
     ///
     /// # Errors
-    /// A file with an impossible path, or a user that does not exist.
+    /// A file with an impossible path, a user that does not exist, or no overlay over `shown`.
     pub fn make(
         folder: &Path,
         namespace: &str,
         router: &str,
         files: &[FileSpec],
+        shown: Option<&Path>,
     ) -> io::Result<Environment> {
         let root = folder.join("root");
         mount_root(&root)?;
         let ids = Ids::of(folder)?;
         for own in OWN {
             let place = root.join(own.trim_start_matches('/'));
-            make_folder(&root, &place, ids)?;
+            ids.make_folder(&root, &place)?;
         }
         fs::create_dir_all(root.join(ASIDE.trim_start_matches('/')))?;
         fs::set_permissions(root.join("tmp"), fs::Permissions::from_mode(0o1777))?;
+        let view = match shown {
+            Some(lower) => Some((view::make(folder, lower, &root, &OWN, ids)?, lower.to_owned())),
+            None => None,
+        };
+        let place = Place { root: &root, view: view.as_ref(), ids };
         for file in files {
-            lay(&root, file, ids).map_err(|error| named(error, Path::new(&file.path)))?;
+            place.begin(file).map_err(|error| named(error, Path::new(&file.path)))?;
+        }
+        for file in files {
+            place.lay(file).map_err(|error| named(error, Path::new(&file.path)))?;
         }
         let group = group(router);
         let (namespace, router) = (namespace.into(), router.into());
-        let binds = binds(&root, files)?;
-        let environment = Environment { namespace, router, group, ids, binds };
+        let binds = place.binds(files)?;
+        let environment = Environment { namespace, router, group, ids, binds, view };
         environment.note(folder)?;
         Ok(environment)
     }
@@ -147,13 +147,16 @@ impl Environment {
         let root = folder.join("root");
         let environment = Environment::read(folder)?;
         let named = |file: &FileSpec, error| named(error, Path::new(&file.path));
+        let place = Place { root: &root, view: environment.view.as_ref(), ids: environment.ids };
         for file in gone {
-            place::remove(&root, Path::new(&file.path)).map_err(|error| named(file, error))?;
+            let (root, path) = place.of(&file.path);
+            place::remove(root, &path).map_err(|error| named(file, error))?;
         }
         for file in changed {
-            lay(&root, file, environment.ids).map_err(|error| named(file, error))?;
+            place.lay(file).map_err(|error| named(file, error))?;
         }
-        Environment { binds: binds(&root, all)?, ..environment }.note(folder)
+        let binds = place.binds(all)?;
+        Environment { binds, ..environment }.note(folder)
     }
 
     /// Writes down the programs' view, for processes that enter.
@@ -230,10 +233,21 @@ impl Environment {
     fn mounts(&self) -> io::Result<()> {
         const NONE: Option<&str> = None;
         mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
+        let machine = match &self.view {
+            Some((view, lower)) => {
+                view::enter(view, lower)?;
+                Path::new(view::MACHINE)
+            }
+            None => Path::new("/"),
+        };
         // The sources lie below /run, which is hidden by the first of these.
         for (from, to) in self.binds.iter().rev() {
-            mount(Some(from), to, NONE, MsFlags::MS_BIND, NONE)
+            let from = machine.join(from.strip_prefix("/").unwrap_or(from));
+            mount(Some(&from), to, NONE, MsFlags::MS_BIND, NONE)
                 .map_err(|errno| named(errno.into(), to))?;
+        }
+        if self.view.is_some() {
+            view::forget_machine()?;
         }
         devices()?;
         let own: Vec<&Path> = self.binds.iter().map(|(_, to)| to.as_path()).collect();
@@ -243,7 +257,8 @@ impl Environment {
             let (Some(at), Some(options)) = (words.next(), words.next()) else { continue };
             let path = Path::new(at);
             let special = ["/proc", "/sys", "/dev"].iter().any(|top| path.starts_with(top));
-            if special || own.contains(&path) {
+            let is_view = self.view.is_some() && path == Path::new("/");
+            if special || is_view || own.contains(&path) {
                 continue;
             }
             let mut flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY;
@@ -279,91 +294,6 @@ impl Environment {
         umount(aside)?;
         Ok(())
     }
-}
-
-/// Puts a file or directory in its place below `root`.
-fn lay(root: &Path, file: &FileSpec, ids: Ids) -> io::Result<()> {
-    let (path, is_directory) = (Path::new(&file.path), file.path.ends_with('/'));
-    let (user, group) = match &file.owner {
-        None => (0, 0),
-        Some(owner) => {
-            let user = User::from_name(owner)?;
-            let user = user.ok_or_else(|| io::Error::other(format!("there is no user {owner}")))?;
-            (user.uid.as_raw(), user.gid.as_raw())
-        }
-    };
-    let rights =
-        |user, group, mode| Rights { user: ids.on_host(user), group: ids.on_host(group), mode };
-    let mode = file.mode.unwrap_or(if is_directory { 0o755 } else { 0o644 });
-    let (above, own) = (rights(0, 0, 0o755), rights(user, group, mode));
-    if is_directory {
-        return place::make_folder(root, path, above, Some(own));
-    }
-    let way = if cover(&file.path) == Some(path) { Way::Overwrite } else { Way::Swap };
-    place::write(root, path, file.text.as_bytes(), (above, own), way)
-}
-
-/// The host's paths that these files hide.
-fn binds(root: &Path, files: &[FileSpec]) -> io::Result<Vec<(PathBuf, PathBuf)>> {
-    let inside = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
-    // A slow path of an older node may lack some.
-    let own = OWN.iter().map(|own| (inside(Path::new(own)), PathBuf::from(own)));
-    let mut binds: Vec<(PathBuf, PathBuf)> =
-        own.filter(|(from, to)| from.is_dir() && to.is_dir()).collect();
-    for file in files {
-        if let Some(missing) = missing_on_host(&file.path) {
-            return Err(io::Error::other(format!(
-                "{}: the host has no {}; put the file below /run",
-                file.path,
-                missing.display()
-            )));
-        }
-        let Some(covered) = cover(&file.path) else { continue };
-        let bind = (inside(covered), covered.to_owned());
-        if !binds.contains(&bind) {
-            binds.push(bind);
-        }
-    }
-    Ok(binds)
-}
-
-/// The host's path that a file hides from programs; nothing if it is in a directory of the router's
-/// own.
-pub fn cover(path: &str) -> Option<&Path> {
-    (!own(Path::new(path))).then(|| covered(path))
-}
-
-/// Whether a path is in a directory that every router has for itself.
-pub fn own(path: &Path) -> bool {
-    OWN.iter().any(|own| path.starts_with(own))
-}
-
-/// The host's path that a file covers: its directory, or the one file in a directory with too many
-/// other uses.
-fn covered(path: &str) -> &Path {
-    let target = Path::new(path);
-    let directory = if path.ends_with('/') { Some(target) } else { target.parent() };
-    let directory = directory.unwrap_or(Path::new("/"));
-    if SHARED.iter().any(|shared| Path::new(shared) == directory) { target } else { directory }
-}
-
-/// The host's directory that a file needs.
-pub fn missing_on_host(path: &str) -> Option<&Path> {
-    let covered = covered(path);
-    (!own(Path::new(path)) && !covered.exists()).then_some(covered)
-}
-
-/// Makes a directory below `root`, with all above it that are missing; all of them are the
-/// slow path's root's.
-fn make_folder(root: &Path, folder: &Path, ids: Ids) -> io::Result<()> {
-    if folder.is_dir() {
-        return Ok(());
-    }
-    if let Some(parent) = folder.parent().filter(|parent| parent.starts_with(root)) {
-        make_folder(root, parent, ids)?;
-    }
-    fs::create_dir_all(folder)?;
-    ids.give(folder, 0, 0)
 }
 
 /// Puts a few harmless devices in the place of the host's.

@@ -17,6 +17,8 @@
 //! | `mirror`     | follows all of these and updates the fast path                    |
 //! | `users`      | the user namespace: its root has no rights on the host            |
 //! | `environment`| the file system and the rights of its programs                    |
+//! | `files`      | its files, and the paths of the machine that they hide            |
+//! | `view`       | a root directory of its own: an overlay                           |
 //! | `place`      | writes files there while programs run                             |
 //! | `init`       | process 1 of the pid namespace; reaps processes                   |
 //! | `uplink`     | the veth pair to the machine for packets that Linux starts        |
@@ -52,6 +54,7 @@ pub mod carrier;
 mod device;
 pub mod environment;
 mod fib;
+mod files;
 pub mod init;
 mod intern;
 mod links;
@@ -64,6 +67,7 @@ mod place;
 mod policy;
 pub mod uplink;
 pub mod users;
+mod view;
 
 pub use device::{
     Inner, StaticNeighbour, StaticRoute, add_static, create, remove_neighbour, remove_static,

@@ -92,6 +92,19 @@ impl Ids {
         chown(path, Some(self.on_host(user)), Some(self.on_host(group)))
     }
 
+    /// Makes a directory below `root`, with all above it that are missing; all of them are the
+    /// slow path's root's.
+    pub(crate) fn make_folder(self, root: &Path, folder: &Path) -> io::Result<()> {
+        if folder.is_dir() {
+            return Ok(());
+        }
+        if let Some(parent) = folder.parent().filter(|parent| parent.starts_with(root)) {
+            self.make_folder(root, parent)?;
+        }
+        fs::create_dir_all(folder)?;
+        self.give(folder, 0, 0)
+    }
+
     /// Gives an open file to the root of the slow path, which may open it again then.
     ///
     /// # Errors

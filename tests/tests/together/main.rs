@@ -24,6 +24,7 @@ mod own_elements;
 mod own_keys;
 mod programs;
 mod ssh;
+mod stand_ins;
 mod tunnels;
 mod uplink;
 mod users;

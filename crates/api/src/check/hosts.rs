@@ -30,6 +30,7 @@ fn own_only(host: &Host, problems: &mut Vec<Problem>) {
     for (what, place) in [
         ("sysctls", host.sysctls.0.first().map(|(name, _)| name.place)),
         ("binds", host.binds.first().map(|bind| bind.place)),
+        ("root", host.root.as_ref().map(|root| root.place)),
         ("run", host.run.first().map(|line| line.place)),
         ("env", host.env.0.first().map(|(name, _)| name.place)),
     ] {

@@ -119,6 +119,7 @@ fn owners_say_what_is_their_own() {
         ),
         (router("interfaces: {a: {link: own}}\nslow_path: {uplink: true}"), "refused: `uplink`"),
         (router("interfaces: {a: {link: own}}\nslow_path: {uplink: false}"), ""),
+        (router("interfaces: {a: {link: own}}\nslow_path: {root: /}"), "refused: `root`"),
         (with("fast_path: {click_file: /etc/passwd}"), "refused: `click_file`"),
         (with("fast_path: {program: [/bin/sh]}"), "refused: `program`"),
         (with("fast_path: {click: Idle, elements: /bin/sh}"), "refused: `elements`"),

@@ -16,13 +16,15 @@ pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
     if let (Some(uplink), Some((why, help))) = (slow_path.uplink, uplinks::refused()) {
         problems.push(Problem::new(uplink.place, why).label("not possible here").help(help));
     }
+    let root = slow_path.root.as_ref();
+    problems.extend(root.and_then(no_root));
     for file in &slow_path.files {
-        if let Some(directory) = missing_on_host(&file.path) {
+        if let Some(directory) = missing_on_host(&file.path).filter(|_| root.is_none()) {
             let message = format!("this machine has no {}", directory.display());
             problems.push(
                 Problem::new(file.path.place, message)
                     .label("has no place")
-                    .help("put the file below /run, which is the router's own"),
+                    .help("put the file below /run, which is the router's own, or set `root: /`"),
             );
         }
         if let Some(owner) = &file.owner
@@ -40,12 +42,14 @@ pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
         let made = |path: &str| {
             own(Path::new(path)) || slow_path.files.iter().any(|file| *file.path.value == *path)
         };
-        if let Some(program) = daemon.command.first() {
+        // Programs of another root directory are not searched here.
+        let here = root.is_none_or(|root| root.value == "/");
+        if let Some(program) = daemon.command.first().filter(|_| here) {
             problems.extend(missing(program, made));
         }
         if let Some(reload) = &daemon.reload
             && let Reload::Command(words) = &reload.value
-            && let Some(program) = words.first()
+            && let Some(program) = words.first().filter(|_| here)
         {
             let program = At { value: program.clone(), place: reload.place };
             problems.extend(missing(&program, made));
@@ -60,6 +64,16 @@ pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
             }
         }
     }
+}
+
+/// The mistake of a root directory.
+pub(crate) fn no_root(root: &At<String>) -> Option<Problem> {
+    let found = Path::new(&root.value).is_dir();
+    (!found).then(|| {
+        Problem::new(root.place, format!("this machine has no folder {}", root.value))
+            .label("not a folder")
+            .help("unpack a file system there first; `/` is the machine's own")
+    })
 }
 
 /// The mistakes of a program; `made` has the files that the slow path makes itself.

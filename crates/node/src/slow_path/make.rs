@@ -41,7 +41,9 @@ pub(super) fn make_one(
     let name = namespace::name(instance.name(), &router.slice, &router.name);
     let inside = namespace_of(instance, &full, &name)?;
     let files: Vec<FileSpec> = files.iter().map(|file| spec(file)).collect();
-    Environment::make(&folder, &name, &full, &files).map_err(refused)?;
+    let shown = router.slow_path.as_ref().and_then(|one| one.root.as_ref());
+    let shown = shown.map(|root| root.value.as_str());
+    Environment::make(&folder, &name, &full, &files, shown.map(Path::new)).map_err(refused)?;
     for (planned, (_, interface)) in plan.interfaces.iter().zip(&router.interfaces.0) {
         let outer = outer_name(&full, &planned.name);
         let inner = inner(planned, &interface.value);
