@@ -111,17 +111,16 @@ const EXAMPLES: [(&str, &str); 39] = [
 ];
 
 /// The commands in the order of `europa --help`, by purpose.
-const GROUPS: [(&str, &[&str]); 7] = [
+const GROUPS: [(&str, &[&str]); 9] = [
     ("Configure", &["up", "apply", "diff", "delete", "down", "explain", "import", "clab"]),
     ("State", &["status", "get", "describe", "watch", "events", "logs", "doctor"]),
     ("Counters", &["stats", "top", "record", "plot"]),
     ("Packets", &["capture", "trace", "graph", "filter", "lsp"]),
     ("Routers", &["read", "write", "restart", "exec"]),
     ("Users", &["login", "logout", "context", "token", "ssh-config"]),
-    (
-        "Other",
-        &["node", "cluster", "i3", "click", "sdk", "check", "compile", "bench", "completion", "schema", "help"],
-    ),
+    ("Between machines", &["cluster", "i3"]),
+    ("Code", &["click", "sdk", "check", "compile"]),
+    ("Other", &["node", "bench", "completion", "schema", "help"]),
 ];
 
 /// The list of commands for `europa --help`.
