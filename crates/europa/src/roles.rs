@@ -147,7 +147,7 @@ const SIGNALLER_DESCRIPTORS: u64 = 4096;
 /// Folders that every program may read: the system's programs and libraries.
 const SYSTEM: [&str; 4] = ["/usr", "/lib", "/lib64", "/bin"];
 
-/// An isolated router with elements of its owner's own, which the program `file` has.
+/// An isolated router with elements of the owner, which the program `file` has.
 pub(crate) fn elements(
     number: u32,
     name: &str,

@@ -1,4 +1,4 @@
-//! The process of a router with elements of its owner's own.
+//! The process of a router with elements of the owner.
 //!
 //! The node starts its own binary, which enters the sandbox and executes the owner's program there. That
 //! one has Europa's router, with more elements, and takes the node's orders from the start. The two
@@ -18,7 +18,7 @@ use crate::graph::More;
 use crate::orders::{Answer, ORDERS_VERSION, Order};
 use crate::process::{RouterError, run};
 
-/// The first argument of a program that is to be a router's process.
+/// The first argument of a program that becomes a router's process.
 pub const AS_ROUTER: &str = "--as-europa-router";
 /// Milliseconds to wait for the first order.
 const PATIENCE_MS: u16 = 10_000;

@@ -136,7 +136,7 @@ fn example_works(name: &str) {
     let text = text.replace("/usr/share/europa/sdk", &sdk);
     let built = europa().parent().expect("a folder").display().to_string();
     let text = text.replace("../../target/release", &built);
-    // What cargo builds is built for all tests.
+    // The crates of the workspace are built for all tests.
     for command in head.before.iter().filter(|command| !command.starts_with("cargo ")) {
         let command = command.replace("/usr/share/europa/sdk", &sdk);
         let done = Command::new("sh").args(["-c", &command]).status().expect("a shell");

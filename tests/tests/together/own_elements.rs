@@ -136,8 +136,7 @@ fn what_cannot_run_is_refused() {
     pings(&node, "a");
 }
 
-/// What `europa sdk new element` makes is a crate that builds; the one of this repository has the same
-/// texts, and is built already.
+/// `europa sdk new element` makes a crate from the texts of this one, which is built already.
 #[test]
 fn the_example_of_the_sdk_passes_one_packet_of_two() {
     skip_without!("ping");

@@ -157,7 +157,7 @@ pub(super) enum Role {
         #[arg(long)]
         shares: bool,
     },
-    /// Run an isolated router with elements of its owner's own; started by the node.
+    /// Run an isolated router with elements of the owner; started by the node.
     #[command(hide = true)]
     Elements {
         /// Number on the node.
