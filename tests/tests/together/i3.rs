@@ -2,12 +2,13 @@
 //! packets cross Europa's links and routers.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use europa_tests::{Namespace, Node, Process, europa, skip_without};
+use europa_tests::{Lab, Namespace, Node, Process, europa, skip_without};
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -215,6 +216,47 @@ fn mistakes_are_explained() {
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", output.stderr);
         assert!(output.stderr.contains(wanted), "{arguments:?}: {}", output.stderr);
     }
+}
+
+/// Over IPv6, and with a key: a server without it does not join.
+#[test]
+fn a_ring_has_a_key() {
+    skip_without!("ip");
+    let mut lab = Lab::new().expect("a lab");
+    let inside = lab.namespace("i3").expect("a namespace");
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("key");
+    fs::write(&file, "a key").expect("a file");
+    let key = ["--key-file", file.to_str().expect("a path")];
+    let list = "[::1]:5610,[::1]:5611";
+    let program = europa().to_string_lossy().into_owned();
+    let start = |arguments: &[&str]| {
+        let argv = [&[&program[..], "i3"], arguments].concat();
+        inside.start(&argv).expect("europa starts")
+    };
+    let serve = |at: &str, key: &[&str]| start(&[&["serve", at, "--join", list][..], key].concat());
+    let _servers = ["[::1]:5610", "[::1]:5611"].map(|at| serve(at, &key));
+    let _stranger = serve("[::1]:5612", &[]);
+    let state = |at: &str, key: &[&str]| -> Option<Value> {
+        let output = start(&[&["state", at][..], key].concat()).wait(10 * SECOND).ok()?;
+        serde_json::from_str(&output.stdout).ok()
+    };
+    wait("a ring of two", 10 * SECOND, || {
+        state("[::1]:5610", &key).is_some_and(|state| {
+            state["successors"] == json!(["[::1]:5611"]) && state["predecessor"] == "[::1]:5611"
+        })
+    });
+    let receiver = start(&["receive", "six", "--server", list]);
+    wait("a trigger is inserted", 15 * SECOND, || receiver.stderr().contains("inserted"));
+    let sent = start(&["send", "six", "hello", "--server", list]).wait(10 * SECOND);
+    assert!(sent.is_ok_and(|output| output.status.success()));
+    prints(&receiver, "hello\n");
+    assert_eq!(state("[::1]:5610", &[]), None, "without the key");
+    wait("the stranger is refused", 5 * SECOND, || {
+        let refused = state("[::1]:5610", &key).map(|state| state["counters"].clone());
+        refused.is_some_and(|counters| counters["refused_messages"].as_u64() > Some(1))
+    });
+    assert_eq!(state("[::1]:5612", &[]).map(|state| state["joined"].clone()), Some(json!(false)));
 }
 
 /// Kills half of the servers, every second one, so that a copy of each trigger survives.
