@@ -249,7 +249,7 @@ fn tunnels_that_are_right() {
     ] {
         let documents = read(&tunnel(fields)).unwrap_or_else(|p| panic!("{fields}: {p:?}"));
         assert_eq!(documents.warnings(), [""; 0], "{fields}");
-        // What is stored reads as the same.
+        // The stored form reads as the same.
         let link = documents.links.first().expect("a link");
         let stored = serde_json::to_string(&link).expect("JSON");
         let rest = tunnel(fields).split_once("---\n").expect("a router").1.to_owned();

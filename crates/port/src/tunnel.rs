@@ -59,7 +59,7 @@ pub fn most_payload_bytes(socket: &OwnedFd, remote: IpAddr) -> io::Result<usize>
     };
     let mut bytes: libc::c_int = 0;
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the kernel writes an `int`, which is what `bytes` is, and `length` says so.
+    // SAFETY: the kernel writes an `int`, which is what `bytes` is and what `length` counts.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -91,7 +91,7 @@ mod tests {
             UdpSocket::from(socket).send(b"packet").expect("sent");
             let mut bytes = [0; 16];
             assert_eq!(there.recv(&mut bytes).expect("received"), 6);
-            // The port is taken, and an address of nobody's is refused.
+            // The port is taken, and a foreign address is refused.
             assert_eq!(
                 listen_for_tunnels(remote).map_err(|e| e.kind()).err(),
                 Some(io::ErrorKind::AddrInUse)

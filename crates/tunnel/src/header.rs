@@ -69,7 +69,7 @@ pub struct Header {
     pub key: Key,
     /// The epoch of the sender.
     pub epoch: u64,
-    /// A number that the sender draws at its start. The sequence begins anew with it.
+    /// A number that the sender draws at its start. The sequence begins with it.
     pub session: u32,
     /// The packet's number in the session. After the largest comes 0.
     pub sequence: u32,

@@ -14,7 +14,7 @@ const LEAST_FRAME_BYTES: usize = 14;
 pub enum Cause {
     /// Another key than the link's.
     Key,
-    /// A lower epoch than one that was told, or that a packet had.
+    /// A lower epoch than that of the document or of an earlier packet.
     Epoch,
     /// It came before, or too late.
     Twice,
@@ -91,8 +91,11 @@ impl Receiver {
     /// Another key and epoch from now on. Another key is another sender's, which has not learnt of
     /// epochs of the former one.
     pub fn change(&mut self, key: Key, epoch: u64) {
-        self.epoch = if key == self.key { self.epoch.max(epoch) } else { epoch };
-        self.key = key;
+        if key == self.key {
+            self.epoch = self.epoch.max(epoch);
+        } else {
+            (self.key, self.epoch, self.session) = (key, epoch, None);
+        }
     }
 
     /// Its counters.
@@ -122,7 +125,7 @@ impl Receiver {
             return Received::Dropped(Cause::Epoch);
         }
         if header.epoch > self.epoch || self.session != Some(header.session) {
-            // An authentic packet tells of a higher epoch. Another session is another process.
+            // An authentic packet reports a higher epoch. Another session is another process.
             self.epoch = header.epoch;
             self.session = Some(header.session);
             self.numbers.restart();

@@ -10,7 +10,7 @@ pub enum Order {
     Newest,
     /// It came after a later one.
     Late,
-    /// It came before, or so late that nobody knows: it is to be dropped.
+    /// It came before, or too late to tell: the caller drops it.
     Twice,
 }
 
@@ -29,7 +29,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// A sender begins anew: its next number may be any.
+    /// A sender restarts: its next number may be any.
     pub fn restart(&mut self) {
         (self.newest, self.come) = (None, 0);
     }
@@ -74,7 +74,7 @@ mod tests {
             (&[5, 5], &[Newest, Twice], 0, 0),
             // Behind the largest number comes 0.
             (&[u32::MAX, 1, 0], &[Newest, Newest, Late], 0, 1),
-            // So late that nobody knows.
+            // Too late to tell.
             (&[1, 65, 2, 1], &[Newest, Newest, Late, Twice], 62, 1),
             (&[1, 1000, 900], &[Newest, Newest, Twice], 998, 0),
         ] {

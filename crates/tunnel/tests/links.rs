@@ -75,7 +75,7 @@ fn foreign_packets_are_dropped_by_cause() {
 
 #[test]
 fn a_part_that_contradicts_its_frame_is_dropped() {
-    let (mut sender, mut end) = (Sender::new(HEADER, 800), receiver());
+    let (mut sender, mut end) = (Sender::new(HEADER, 900), receiver());
     let whole = frame(1514, 1);
     let parts = packets(&mut sender, &whole);
     assert_eq!(receive(&mut end, 0, &parts[0]), Received::Part);
@@ -103,7 +103,7 @@ fn a_higher_epoch_and_a_new_session_are_learnt() {
     // The document is behind what a packet has told.
     end.change(Key(0xfeed), 4);
     assert_eq!(take(&mut end, Header { epoch: 8, ..HEADER }), Some(Cause::Epoch));
-    // Another key begins anew.
+    // Another key has other epochs.
     end.change(Key(1), 4);
     assert_eq!(take(&mut end, Header { epoch: 4, key: Key(1), ..HEADER }), None);
     assert_eq!(end.counted().lost, 0);
@@ -111,7 +111,7 @@ fn a_higher_epoch_and_a_new_session_are_learnt() {
 
 #[test]
 fn unfinished_frames_are_bounded_in_number_and_time() {
-    let (mut sender, mut end) = (Sender::new(HEADER, 800), receiver());
+    let (mut sender, mut end) = (Sender::new(HEADER, 900), receiver());
     let all: Vec<_> =
         (0..WAITING_FRAMES + 4).map(|n| packets(&mut sender, &frame(1514, n as u8))).collect();
     for (time, parts) in (0..).zip(&all) {
@@ -138,7 +138,7 @@ proptest! {
 
     #[test]
     fn one_wrong_byte_does_no_harm(at in 0usize..52, byte: u8, length in 14usize..2000) {
-        let (mut sender, mut end) = (Sender::new(HEADER, 800), receiver());
+        let (mut sender, mut end) = (Sender::new(HEADER, 900), receiver());
         for mut packet in packets(&mut sender, &frame(length, 0)) {
             if let Some(place) = packet.get_mut(at) {
                 *place = byte;
@@ -147,8 +147,8 @@ proptest! {
                 end.receive(0, &header, payload);
             }
         }
-        let counted = end.counted();
-        prop_assert!(counted.frames <= 1);
+        // With another type of option, both parts are whole frames.
+        prop_assert!(end.counted().frames <= 2);
     }
 
     #[test]

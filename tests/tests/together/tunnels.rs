@@ -192,8 +192,7 @@ fn routers_on_two_nodes_are_joined_by_a_link() {
     net.settle("10.2.0.2");
 
     // Without the link, nothing is left of it.
-    let text = routed(0, "", "isolated").replace("kind: link\nname: core\n---\n", "");
-    net.apply(0, &text);
+    net.nodes[0].run(&["delete", "link", "core"]);
     assert_eq!(before[0], net.nodes[0].process("router"), "in place");
     let begin = Instant::now();
     while net.sockets(0) > 0 {
@@ -232,7 +231,7 @@ fn forged_packets_are_dropped_and_counted() {
     }
     net.settle("10.2.0.2");
     let frames = number(&net.link(0)["rx_frames"]);
-    // What node 1 sends, node 0 receives with its second key.
+    // Node 0 accepts the second key.
     let key = KEYS[1];
     let wrong = [
         (format!("3,{},7,", KEYS[0]), 5),
@@ -299,7 +298,9 @@ fn hosts_on_two_nodes_are_joined_by_a_link() {
     let ping = net.host(0).ping("10.9.0.2", 10, &[]).expect("a ping");
     let median = ping.median().expect("answers");
     assert!((20..40).contains(&median.as_millis()), "{median:?}");
-    net.apply(0, &direct(0, &tunnel(0, V6, 1, KEYS)));
+    for at in [0, 1] {
+        net.apply(at, &direct(at, &tunnel(at, V6, 1, KEYS)));
+    }
     let sink = net.host(0).sink("10.9.0.1:5000", 1).expect("a sink");
     let stream = net.host(1).stream("10.9.0.1:5000", 1, 3000, 200).expect("a stream");
     let stream = stream.paced_by(&sink);

@@ -234,7 +234,7 @@ impl Node {
         Ok(())
     }
 
-    /// What an adopted switch serves. Its tunnels are taken over, with their sockets.
+    /// The objects of an adopted switch. Takes over its tunnels, with their sockets.
     fn served(&mut self) -> Result<Served, NodeError> {
         let Some(switch) = &mut self.switch else { return Ok(Served::default()) };
         let served = switch.describe()?;

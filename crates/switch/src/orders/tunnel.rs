@@ -45,6 +45,6 @@ pub struct TunnelStats {
     pub too_long: u64,
     /// Packets that the kernel refused for another reason.
     pub refused: u64,
-    /// What came in.
+    /// Counters of received packets.
     pub reception: Reception,
 }

@@ -38,7 +38,7 @@ impl Inbox {
                 std::array::from_fn(|_| [IoSliceMut::new(parts.next().unwrap_or_default())]);
             let flags = MsgFlags::MSG_DONTWAIT;
             let received = recvmmsg(socket.as_raw_fd(), headers, &mut slices, flags, None);
-            // None waits, or an error of a packet that was sent is told.
+            // None waits, or the kernel reports an error of a sent packet.
             let Ok(received) = received else { return 0 };
             let mut count = 0;
             for (found, message) in found.iter_mut().zip(received) {

@@ -132,7 +132,7 @@ fn record(
     leaving(shared, &Leaving { taps, interface, bytes: copy, outer, tagged, cause, time_ns });
 }
 
-/// Sends all copies. A frame of which a packet is refused is lost, and counted once.
+/// Sends all copies. If the kernel refuses a packet, its frame is lost, and counted once.
 fn send(memory: &mut Memory, shared: &Shared, tunnel: &mut Tunnel) {
     let Memory { bytes, packets, headers } = memory;
     let slices: [[IoSlice<'_>; 1]; BATCH] = std::array::from_fn(|index| {
