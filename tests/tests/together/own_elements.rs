@@ -74,8 +74,9 @@ fn they_keep_state_outlive_the_node_and_fail_alone() {
     let drawn = node.run(&["graph", "red/r"]);
     assert!(drawn.contains("Bomb"), "{drawn}");
     let mut tracing = node.start(&["trace", "red/r", "icmp"]);
+    tracing.wait_for("end with Ctrl-C", Duration::from_secs(5)).expect("a trace");
     pings(&node, "a");
-    let traced = tracing.finish(Duration::from_secs(10)).expect("a packet is traced");
+    let traced = tracing.wait(Duration::from_secs(10)).expect("a packet is traced");
     assert!(traced.stdout.contains("bomb"), "{}", traced.stdout);
 
     // The next node adopts it: no packet of a stream is lost.
