@@ -92,7 +92,8 @@ mod tests {
 
     /// Runs a hundred packets through it; returns what its handlers and two counters say.
     fn run(n: &str) -> Result<[String; 3], String> {
-        let registry = crate::registry();
+        let mut registry = europa_driver::registry();
+        registry.add::<super::Every>();
         let mut graph = Graph::default();
         let source = graph.add("source", "InfiniteSource", &["LIMIT 100"]);
         let every = graph.add("every", "Every", &[n]);
