@@ -61,7 +61,7 @@ static __always_inline __u32 match_mac(struct europa_port *port, const struct fr
 static __always_inline struct europa_port *port_of(__u32 ifindex)
 {
 	for (int probe = 0; probe < EUROPA_PORT_PROBES; probe++) {
-		__u32 place = (ifindex + namespace * 61 + probe) % EUROPA_MAX_PORTS;
+		__u32 place = (ifindex + namespace * 61 + probe * EUROPA_PORT_STRIDE) % EUROPA_MAX_PORTS;
 		struct europa_port *port = bpf_map_lookup_elem(&ports, &place);
 		if (port && port->ifindex == ifindex && port->namespace == namespace)
 			return port;

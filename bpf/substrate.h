@@ -14,6 +14,8 @@
 #define EUROPA_MAX_METERS 4096
 /* Places in the port table that one (namespace, device) may stand in. */
 #define EUROPA_PORT_PROBES 4
+/* From one of them to the next: beyond the devices of a namespace, whose numbers follow each other. */
+#define EUROPA_PORT_STRIDE 167
 #define EUROPA_TRANSMIT_LIST 4096 /* entries a worker, a power of two */
 #define EUROPA_MAX_WORKERS 64
 /* Longest frame in live-frame mode: a page less headroom and tail. */

@@ -108,7 +108,12 @@ pub(crate) fn write(
         let own = interfaces.remove(&node.name).unwrap_or_default();
         let dummies: Vec<&Dummy> =
             links.dummies.iter().filter(|dummy| dummy.end.node == node.name).collect();
-        if own.is_empty() && !matches!(node.kind, Kind::Linux | Kind::Frr) {
+        let stays = match node.kind {
+            Kind::Linux => true,
+            Kind::Frr => !dummies.is_empty(),
+            _ => false,
+        };
+        if own.is_empty() && !stays {
             notes.add(node.line, format!("node {}: no link ends here: left out", node.name));
             continue;
         }
@@ -258,10 +263,15 @@ fn router(
     node: &Node,
     name: &str,
     slice: &str,
-    (mut own, dummies): (Vec<(String, Interface)>, &[&Dummy]),
+    (mut own, mut dummies): (Vec<(String, Interface)>, &[&Dummy]),
     folder: &Path,
     notes: &mut Notes,
 ) -> String {
+    if own.is_empty() {
+        // A router has an interface of Europa's: the other ends of these links are free.
+        own = dummies.iter().map(|dummy| alone(name, dummy)).collect();
+        dummies = &[];
+    }
     let devices: Vec<String> = dummies.iter().map(|one| one.command()).collect();
     let mut lines: Vec<String> = Vec::new();
     for (setting, (line, value)) in &node.sysctls {
@@ -293,6 +303,18 @@ fn router(
     out += &written(&own);
     out += "fast_path: {builtin: ipv4, routes: kernel}\n";
     out + &frr::slow_path(node, folder, (&devices, &lines), notes)
+}
+
+/// An interface on a link without another end.
+fn alone(router: &str, dummy: &Dummy) -> (String, Interface) {
+    let name = interface(&dummy.end.interface);
+    let own = Interface {
+        link: format!("{router}-{name}"),
+        mac: dummy.end.mac.clone(),
+        mtu: dummy.mtu,
+        addresses: dummy.end.addresses.clone(),
+    };
+    (name, own)
 }
 
 /// Says that a command about the management network is left out.

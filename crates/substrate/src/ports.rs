@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use europa_port::{Namespace, in_namespace};
 use libbpf_rs::{MapCore, MapFlags};
 
-use crate::layout::{self, MAX_PORTS, NONE, PORT_PROBES};
+use crate::layout::{self, MAX_PORTS, NONE, PORT_PROBES, PORT_STRIDE};
 use crate::substrate::{Doing, Error, Hook, Substrate, attach, device_of, is_taken, pin};
 
 /// How the receive program is attached.
@@ -62,11 +62,7 @@ impl Substrate {
         local_sender: bool,
     ) -> Result<PortAttachment, Error> {
         let number = self.receive_programs(namespace)?.number;
-        // As `port_of` in bpf/classify.h looks for it.
-        let place = (0..PORT_PROBES)
-            .map(|probe| {
-                (ifindex.wrapping_add(number.wrapping_mul(61)).wrapping_add(probe)) % MAX_PORTS
-            })
+        let place = places(ifindex, number)
             .find(|place| self.ports.get(*place).ifindex == 0)
             .ok_or(Error::Full("port"))?;
         self.ports.set(
@@ -201,5 +197,33 @@ impl Substrate {
         self.ports
             .atomic_u32(port.place, std::mem::offset_of!(layout::Port, all))
             .store(entry.all, std::sync::atomic::Ordering::Release);
+    }
+}
+
+/// The places of the port table in which device `ifindex` of a namespace may stand, as `port_of` in
+/// bpf/classify.h looks for it.
+fn places(ifindex: u32, namespace: u32) -> impl Iterator<Item = u32> {
+    let first = ifindex.wrapping_add(namespace.wrapping_mul(61));
+    (0..PORT_PROBES).map(move |probe| first.wrapping_add(probe * PORT_STRIDE) % MAX_PORTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    /// Namespaces whose devices have numbers that follow each other, whose places overlap.
+    #[test]
+    fn devices_of_several_namespaces_find_places() {
+        let mut taken = HashSet::new();
+        for (namespace, first) in [(0, 100), (1, 39), (2, 2), (3, 1), (4, 1)] {
+            for ifindex in first..first + 60 {
+                let place = places(ifindex, namespace).find(|place| !taken.contains(place));
+                let place = place.unwrap_or_else(|| panic!("device {ifindex} of {namespace}"));
+                taken.insert(place);
+            }
+        }
+        assert_eq!(taken.len(), 300);
     }
 }

@@ -61,6 +61,8 @@ pub mod layout {
     pub const MAX_METERS: u32 = 4096;
     /// Places of the port table that one device may stand in.
     pub const PORT_PROBES: u32 = 4;
+    /// From one of them to the next: devices of a namespace mostly have numbers that follow each other.
+    pub const PORT_STRIDE: u32 = 167;
     /// Entries of one worker's transmit list.
     pub const TRANSMIT_LIST: u32 = 4096;
     /// Captures of one node at a time.
@@ -152,6 +154,7 @@ mod tests {
             ("HINTS", HINTS),
             ("MAX_METERS", MAX_METERS),
             ("PORT_PROBES", PORT_PROBES),
+            ("PORT_STRIDE", PORT_STRIDE),
             ("TRANSMIT_LIST", TRANSMIT_LIST),
             ("MAX_WORKERS", MAX_WORKERS),
             ("MAX_TAPS", MAX_TAPS),

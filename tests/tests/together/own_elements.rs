@@ -31,7 +31,7 @@ fn document(click: &str, elements: &Path) -> String {
     text
 }
 
-const BOMB: &str = "FromDevice(a) -> bomb :: Bomb -> ToDevice(b); FromDevice(b) -> ToDevice(a);";
+const BOMB: &str = "FromDevice(a, PROMISC true) -> bomb :: Bomb -> ToDevice(b); FromDevice(b, PROMISC true) -> ToDevice(a);";
 
 fn pings(node: &Node, from: &str) {
     let begun = Instant::now();
@@ -95,7 +95,7 @@ fn they_keep_state_outlive_the_node_and_fail_alone() {
 
     // A panic ends this router, and only this one.
     let other = pid(&node, "blue");
-    let bomb = "printf '................................\\xb0' > /dev/udp/10.0.0.2/7";
+    let bomb = "printf 'a packet, to be long enough, with a bomb' > /dev/udp/10.0.0.2/7";
     node.host("a").run(&["bash", "-c", bomb]).expect("a datagram");
     let begun = Instant::now();
     while pid(&node, "red") == process || pid(&node, "red").is_null() {
@@ -142,7 +142,7 @@ fn what_cannot_run_is_refused() {
 fn the_example_of_the_sdk_passes_one_packet_of_two() {
     skip_without!("ping");
     let node = Node::new(None);
-    let click = "FromDevice(a) -> e :: Every(2) -> ToDevice(b); FromDevice(b) -> ToDevice(a);";
+    let click = "FromDevice(a, PROMISC true) -> e :: Every(2) -> ToDevice(b); FromDevice(b, PROMISC true) -> ToDevice(a);";
     let host = node.file("example.yaml", &document(click, &built("my-click")));
     node.run(&["up", &host]);
     node.run(&["write", "red/r", "e.n", "1"]);

@@ -120,15 +120,6 @@ fn grants(router: &Router, problems: &mut Vec<Problem>) {
 /// The needs of a fast path from its router.
 pub(super) fn fast_path(router: &Router, problems: &mut Vec<Problem>) {
     grants(router, problems);
-    if let Some(elements) = router.fast_path.elements.as_ref().filter(|path| !path.starts_with('/'))
-    {
-        let message = format!("{:?} is no path from the root", elements.value);
-        problems.push(
-            Problem::new(elements.place, message)
-                .label("which one is meant?")
-                .help("`europa up` and `apply` find the file beside the YAML file; requests name its whole path"),
-        );
-    }
     let fast_path = &router.fast_path;
     let interfaces = &router.interfaces.0;
     let place = fast_path.builtin.map_or(fast_path.place, |builtin| builtin.place);
