@@ -376,7 +376,7 @@ impl Node {
             }
             self.tell_relay(switch, relay)?;
         }
-        self.correct_tunnels(switch, &served)
+        self.correct_tunnels(switch, served)
     }
 
     /// Puts the devices back that are no ports any more.

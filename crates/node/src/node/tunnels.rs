@@ -64,7 +64,7 @@ impl Node {
                 Some((interface.to.far()?.clone(), ends))
             })
         });
-        let of_hosts = self.relays.iter().filter_map(|relay| Some(relay.far()?));
+        let of_hosts = self.relays.iter().filter_map(|relay| relay.far());
         of_routers.chain(of_hosts).collect()
     }
 

@@ -245,7 +245,7 @@ const CONTROL: Group = Group {
     calls: &[any(libc::SYS_accept4)],
 };
 
-/// Both are pollers.
+/// Routers and the switch poll.
 const POLLER: Group = Group {
     reason: "whether a poller interrupts others when it wakes up: only itself, and no priority",
     calls: &[when(
@@ -282,7 +282,10 @@ const SWITCH: &[Group] = &[
     },
 ];
 
+/// A program may have Europa's router in it, with elements of the owner.
 const PROGRAM: &[Group] = &[
+    CONTROL,
+    POLLER,
     Group {
         reason: "starting the user's program; whatever it may execute lies in its read-only mounts",
         calls: &[any(libc::SYS_execve)],
