@@ -52,8 +52,7 @@ impl Arguments {
                     if *valued { value(name, given)? } else { given.unwrap_or("true").to_owned() };
                 all.options.push((*name, value));
             } else if word.len() > 1 && word.starts_with('-') {
-                let mut letters = word[1..].char_indices();
-                while let Some((at, letter)) = letters.next() {
+                for (at, letter) in word[1..].char_indices() {
                     let found = known.iter().find(|(_, one, _)| *one == Some(letter));
                     let (name, _, valued) = found.ok_or_else(|| unknown(&format!("-{letter}")))?;
                     if *valued {
