@@ -8,6 +8,7 @@ use ipnet::IpNet;
 
 use crate::command::{Meaning, read};
 use crate::frr;
+use crate::interface::{Interface, alone, stub, text, written};
 use crate::link::{Dummy, Links};
 use crate::link::{End, MACHINE};
 use crate::names::{Names, interface};
@@ -17,22 +18,8 @@ use crate::{LabNode, Notes, Object};
 /// The largest that Europa knows.
 const MOST_MTU: u32 = 9216;
 
-/// An interface of a document.
-#[derive(Debug, Default)]
-struct Interface {
-    link: String,
-    mac: Option<String>,
-    mtu: Option<u32>,
-    addresses: Vec<String>,
-}
-
 /// Interfaces by the node's old name, in the order of the links.
 type Interfaces = BTreeMap<String, Vec<(String, Interface)>>;
-
-/// A text as YAML, in quotes: JSON is YAML.
-pub(crate) fn text(value: &str) -> String {
-    serde_json::Value::from(value).to_string()
-}
 
 /// The text, the slice's name, and the nodes that are objects in it.
 type Written = (String, String, Vec<LabNode>);
@@ -106,14 +93,17 @@ pub(crate) fn write(
             notes.add(node.line, format!("node {} is called {new}", node.name));
         }
         let own = interfaces.remove(&node.name).unwrap_or_default();
-        let dummies: Vec<&Dummy> =
+        let mut dummies: Vec<&Dummy> =
             links.dummies.iter().filter(|dummy| dummy.end.node == node.name).collect();
-        let stays = match node.kind {
-            Kind::Linux => true,
-            Kind::Frr => !dummies.is_empty(),
-            _ => false,
-        };
-        if own.is_empty() && !stays {
+        let mut own = own;
+        let mut far_end = String::new();
+        if own.is_empty() && node.kind == Kind::Frr {
+            let first = (!dummies.is_empty()).then(|| dummies.remove(0));
+            let link = link_names.new_one(&format!("{}-unused", node.name));
+            own.push(alone(first, &link));
+            far_end = stub(&names.new_one(&format!("{new}-unused")), &link);
+        }
+        if own.is_empty() && !matches!(node.kind, Kind::Linux | Kind::Frr) {
             notes.add(node.line, format!("node {}: no link ends here: left out", node.name));
             continue;
         }
@@ -124,6 +114,7 @@ pub(crate) fn write(
             Kind::Frr => router(node, &new, &slice, (own, &dummies), folder, notes),
             _ => host(node, &new, (own, &dummies), folder, notes),
         };
+        out += &far_end;
         known_nodes.push(LabNode {
             name: node.name.clone(),
             kind: node.said.0.clone(),
@@ -155,28 +146,6 @@ fn bridge(name: &str, slice: &str, own: &[(String, Interface)]) -> String {
         out += &format!("  {name}: {{link: {}{mtu}}}\n", interface.link);
     }
     out + "fast_path: {builtin: bridge}\n"
-}
-
-fn written(own: &[(String, Interface)]) -> String {
-    if own.is_empty() {
-        return "interfaces: {}\n".to_owned();
-    }
-    let mut out = "interfaces:\n".to_owned();
-    for (name, interface) in own {
-        out += &format!("  {name}: {{link: {}", interface.link);
-        if let Some(mac) = &interface.mac {
-            out += &format!(", mac: {}", text(mac));
-        }
-        if let Some(mtu) = interface.mtu {
-            out += &format!(", mtu: {mtu}");
-        }
-        if !interface.addresses.is_empty() {
-            let all: Vec<String> = interface.addresses.iter().map(|a| text(a)).collect();
-            out += &format!(", addresses: [{}]", all.join(", "));
-        }
-        out += "}\n";
-    }
-    out
 }
 
 /// The results of `exec` apart from addresses.
@@ -263,15 +232,10 @@ fn router(
     node: &Node,
     name: &str,
     slice: &str,
-    (mut own, mut dummies): (Vec<(String, Interface)>, &[&Dummy]),
+    (mut own, dummies): (Vec<(String, Interface)>, &[&Dummy]),
     folder: &Path,
     notes: &mut Notes,
 ) -> String {
-    if own.is_empty() {
-        // A router has an interface of Europa's: the other ends of these links are free.
-        own = dummies.iter().map(|dummy| alone(name, dummy)).collect();
-        dummies = &[];
-    }
     let devices: Vec<String> = dummies.iter().map(|one| one.command()).collect();
     let mut lines: Vec<String> = Vec::new();
     for (setting, (line, value)) in &node.sysctls {
@@ -303,18 +267,6 @@ fn router(
     out += &written(&own);
     out += "fast_path: {builtin: ipv4, routes: kernel}\n";
     out + &frr::slow_path(node, folder, (&devices, &lines), notes)
-}
-
-/// An interface on a link without another end.
-fn alone(router: &str, dummy: &Dummy) -> (String, Interface) {
-    let name = interface(&dummy.end.interface);
-    let own = Interface {
-        link: format!("{router}-{name}"),
-        mac: dummy.end.mac.clone(),
-        mtu: dummy.mtu,
-        addresses: dummy.end.addresses.clone(),
-    };
-    (name, own)
 }
 
 /// Says that a command about the management network is left out.

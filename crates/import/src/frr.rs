@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use crate::Notes;
-use crate::document::text;
+use crate::interface::text;
 use crate::node::Node;
 
 const FOLDER: &str = "/etc/frr";

@@ -14,11 +14,13 @@
 //! | `command`  | what `exec` lines say about addresses and routes          |
 //! | `frr`      | how a node's FRR is run                                   |
 //! | `names`    | names as Europa allows them                               |
+//! | `interface`| interfaces of documents, as text                          |
 //! | `document` | Europa's documents, as text                               |
 
 mod command;
 mod document;
 mod frr;
+mod interface;
 mod link;
 mod names;
 mod node;

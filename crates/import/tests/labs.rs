@@ -307,7 +307,8 @@ fn nodes_without_a_link_to_another_are_there() {
         "name: l\ntopology:\n  nodes:\n    a: {kind: linux, exec: [ip addr add 10.0.0.1/24 dev eth1]}\n\
          \x20   b: {kind: frr}\n    alone: {kind: linux}\n  links:\n\
          \x20   - {type: dummy, endpoint: {node: a, interface: eth1}, mtu: 1400}\n\
-         \x20   - {type: dummy, endpoint: {node: b, interface: eth2}}\n",
+         \x20   - {type: dummy, endpoint: {node: b, interface: eth2}}\n\
+         \x20   - {type: dummy, endpoint: {node: b, interface: eth3}}\n",
     );
     let names: Vec<&str> = imported.lab.nodes.iter().map(|node| node.name.as_str()).collect();
     assert_eq!(names, ["a", "b", "alone"]);
@@ -315,8 +316,9 @@ fn nodes_without_a_link_to_another_are_there() {
     let device = yaml.find("ip link add eth1 type dummy").expect("a device");
     let address = yaml.find("ip addr add 10.0.0.1/24 dev eth1").expect("an address");
     assert!(device < address && yaml.contains("ip link set eth1 mtu 1400 up"), "{yaml}");
-    // A router has it from Europa, on a link without another end.
-    assert!(yaml.contains("b-eth2") && !yaml.contains("ip link add eth2"), "{yaml}");
+    let device = yaml.find("ip link add eth3 type dummy").expect("a device");
+    assert!(device < yaml.find("frrinit.sh start").expect("FRR"), "{yaml}");
+    assert!(yaml.contains("  eth2: {link: b-unused}\n"), "a router has an interface: {yaml}");
 }
 
 #[test]

@@ -206,7 +206,7 @@ fn a_router_has_files_of_the_lab_where_this_machine_has_no_folder() {
          \x20     exec: [vtysh -c 'show version', if, touch /etc/after]\n\
          \x20 links:\n    - {type: dummy, endpoint: {node: p_global, interface: eth1}}\n",
     );
-    lab.file("daemons", "ospfd=yes\nvtysh_enable=yes\nfrr_profile=\"datacenter\"\n");
+    lab.file("daemons", "ripd=yes\nvtysh_enable=yes\nfrr_profile=\"datacenter\"\n");
     lab.file("01.sh", "#!/usr/bin/vtysh -f\ninterface eth1\n ip address 10.7.0.1/24\n!\n");
     lab.file(
         "x.sh",

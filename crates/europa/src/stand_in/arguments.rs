@@ -52,7 +52,8 @@ impl Arguments {
                     if *valued { value(name, given)? } else { given.unwrap_or("true").to_owned() };
                 all.options.push((*name, value));
             } else if word.len() > 1 && word.starts_with('-') {
-                for (at, letter) in word[1..].char_indices() {
+                let letters = word[1..].char_indices();
+                for (at, letter) in letters {
                     let found = known.iter().find(|(_, one, _)| *one == Some(letter));
                     let (name, _, valued) = found.ok_or_else(|| unknown(&format!("-{letter}")))?;
                     if *valued {

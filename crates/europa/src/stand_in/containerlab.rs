@@ -15,7 +15,7 @@ use crate::table::{line, out};
 use crate::up;
 
 /// The version of containerlab whose options and output these are.
-const LIKE: &str = "0.72.0";
+const LIKE: &str = "0.75.0";
 
 const OPTIONS: Known = &[
     ("topo", Some('t'), true),
