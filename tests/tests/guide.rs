@@ -90,7 +90,7 @@ fn links_between_pages_lead_somewhere() {
 }
 
 /// Programs that tests call, and the Debian packages they are in.
-const PACKAGES: [(&str, &str); 33] = [
+const PACKAGES: [(&str, &str); 35] = [
     ("/usr/lib/frr/frr-reload.py", "frr-pythontools"),
     ("bgpd", "frr"),
     ("bird", "bird2"),
