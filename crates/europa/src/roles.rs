@@ -105,16 +105,19 @@ const SHARED_DESCRIPTORS: u64 = 1024;
 /// Longest memory region that such a router may make for a peer; the kernel counts it as a file.
 const SHARED_BYTES: u64 = 160 << 20;
 
-/// An isolated router.
+/// An isolated router; the program `elements` has more elements, of the owner.
 pub(crate) fn router(
     number: u32,
     name: &str,
     cpus: &[usize],
-    writes: bool,
-    shares: bool,
+    (writes, shares): (bool, bool),
+    elements: Option<&str>,
 ) -> Result<ExitCode, Failure> {
-    let mut profile = Profile::router(name, number);
-    profile.limits.open_files = 128;
+    let mut profile = match elements {
+        Some(file) => Profile::program(name, number, mounts(&[file.to_owned()])),
+        None => Profile::router(name, number),
+    };
+    profile.limits.open_files = profile.limits.open_files.max(128);
     if writes {
         profile.limits.file_bytes = WRITTEN_BYTES;
     }
@@ -127,7 +130,10 @@ pub(crate) fn router(
     let control = locked_in(&profile, cpus)?;
     // The sandbox has named it after the router, which the arguments have.
     name_process(c"europa-router");
-    finish(europa_router::run(control, europa_router::none))
+    match elements {
+        Some(file) => finish(europa_router::extended::become_extended(control, file)),
+        None => finish(europa_router::run(control, europa_router::none)),
+    }
 }
 
 /// The signaller of a slice.
@@ -146,22 +152,6 @@ const SIGNALLER_DESCRIPTORS: u64 = 4096;
 
 /// Folders that every program may read: the system's programs and libraries.
 const SYSTEM: [&str; 4] = ["/usr", "/lib", "/lib64", "/bin"];
-
-/// An isolated router with elements of the owner, which the program `file` has.
-pub(crate) fn elements(
-    number: u32,
-    name: &str,
-    cpus: &[usize],
-    (writes, file): (bool, &str),
-) -> Result<ExitCode, Failure> {
-    let mut profile = Profile::program(name, number, mounts(&[file.into()]));
-    if writes {
-        profile.limits.file_bytes = WRITTEN_BYTES;
-    }
-    profile.descriptors = vec![CONTROL];
-    let control = locked_in(&profile, cpus)?;
-    finish(europa_router::extended::become_extended(control, file))
-}
 
 /// The files that a program sees: the system's, and those that its command names by a path from the root.
 fn mounts(command: &[String]) -> Vec<Mount> {

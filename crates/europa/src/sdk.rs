@@ -13,6 +13,8 @@ use crate::table::line;
 const ELEMENT: &str = include_str!("../../../sdk/rust/src/every.rs");
 const MAIN: &str = include_str!("../../../sdk/rust/src/main.rs");
 const LAB: &str = include_str!("../../../sdk/rust/lab.yaml");
+/// Where the static libraries are that Europa's crates link.
+const CARGO: &str = include_str!("../../../.cargo/config.toml");
 
 /// The subcommands of `sdk`.
 #[derive(Subcommand)]
@@ -80,6 +82,11 @@ impl Element {
             written.map_err(|error| Failure::from(format!("{}: {error}", path.display())))
         };
         write("Cargo.toml", self.manifest()?)?;
+        write(".cargo/config.toml", CARGO.to_owned())?;
+        // The same versions of libraries as the node has.
+        if let Ok(lock) = fs::read_to_string(Path::new(&self.source).join("Cargo.lock")) {
+            write("Cargo.lock", lock)?;
+        }
         write("src/main.rs", text(MAIN))?;
         write(&format!("src/{module}.rs"), text(ELEMENT))?;
         write("lab.yaml", text(LAB))?;
@@ -156,6 +163,8 @@ mod tests {
         assert!(read("src/every_third.rs").contains("ClassInfo::new(\"EveryThird\""));
         assert!(read("src/main.rs").contains("registry.add::<every_third::EveryThird>()"));
         assert!(read("lab.yaml").contains("elements: ./target/release/every-third"));
+        assert!(read(".cargo/config.toml").contains("LIBBPF_SYS_LIBRARY_PATH"));
+        assert!(read("Cargo.lock").contains("europa-driver"));
         let manifest = read("Cargo.toml");
         assert!(manifest.contains("crates/engine\" }"), "{manifest}");
     }

@@ -64,17 +64,13 @@ impl Checking {
     ) -> Result<Self, NodeError> {
         let (orders, theirs) = pair().map_err(failed)?;
         let number = number.to_string();
-        let role = if elements.is_some() { "elements" } else { "router" };
-        let mut arguments: Vec<&OsStr> = ["europa", role, "--number", &number, "--name"]
-            .into_iter()
-            .chain(["check/configurations"])
-            .map(OsStr::new)
-            .collect();
+        let name = "check/configurations";
+        let mut arguments = vec!["europa", "router", "--number", &number, "--name", name];
         if let Some(elements) = elements {
-            arguments.extend(["--", elements].map(OsStr::new));
+            arguments.extend(["--elements", elements]);
         }
         let child = spawn(&SpawnSpec {
-            arguments,
+            arguments: arguments.into_iter().map(OsStr::new).collect(),
             environment: Vec::new(),
             descriptors: vec![theirs.as_fd()],
             log: log.as_fd(),

@@ -223,11 +223,7 @@ impl Router {
         let cpus = argument(if own.is_empty() { cores } else { own });
         // tests/tests/start.rs takes its time: packets must flow soon after it.
         tracing::info!("router {} is started", self.plan.name);
-        let role = match self.plan.elements() {
-            Some(_) => "elements",
-            None if self.plan.program().is_empty() => "router",
-            None => "program",
-        };
+        let role = if self.plan.program().is_empty() { "router" } else { "program" };
         let mut arguments: Vec<&OsStr> = vec![
             "europa".as_ref(),
             role.as_ref(),
@@ -240,12 +236,14 @@ impl Router {
         if self.plan.grants.iter().any(|grant| grant.access() == Access::Write) {
             arguments.push("--writes".as_ref());
         }
-        if role == "router" && self.plan.grants.iter().any(Resource::shares_memory) {
+        if self.plan.grants.iter().any(Resource::shares_memory) {
             arguments.push("--shares".as_ref());
         }
-        if role != "router" {
+        if let Some(elements) = self.plan.elements() {
+            arguments.extend(["--elements", elements].map(OsStr::new));
+        }
+        if !self.plan.program().is_empty() {
             arguments.push("--".as_ref());
-            arguments.extend(self.plan.elements().map(OsStr::new));
             arguments.extend(self.plan.program().iter().map(OsStr::new));
         }
         let child = spawn(&SpawnSpec {

@@ -156,25 +156,9 @@ pub(super) enum Role {
         /// Its grants include memory shared with other processes.
         #[arg(long)]
         shares: bool,
-    },
-    /// Run an isolated router with elements of the owner; started by the node.
-    #[command(hide = true)]
-    Elements {
-        /// Number on the node.
+        /// The program that has elements of the owner.
         #[arg(long)]
-        number: u32,
-        /// SLICE/ROUTER.
-        #[arg(long)]
-        name: String,
-        /// CPUs that it may use.
-        #[arg(long, value_delimiter = ',')]
-        cpus: Vec<usize>,
-        /// Its grants include files to write.
-        #[arg(long)]
-        writes: bool,
-        /// The program that has the elements.
-        #[arg(last = true)]
-        file: String,
+        elements: Option<String>,
     },
     /// Signal the flows of a slice; started by the node.
     #[command(hide = true)]
@@ -229,11 +213,8 @@ impl Role {
             }
             Role::SshDaemon => ssh::daemon(instance),
             Role::Switch { cpus } => roles::switch(&cpus),
-            Role::Router { number, name, cpus, writes, shares } => {
-                roles::router(number, &name, &cpus, writes, shares)
-            }
-            Role::Elements { number, name, cpus, writes, file } => {
-                roles::elements(number, &name, &cpus, (writes, &file))
+            Role::Router { number, name, cpus, writes, shares, elements } => {
+                roles::router(number, &name, &cpus, (writes, shares), elements.as_deref())
             }
             Role::Signaller { number, slice, cpus } => roles::signaller(number, &slice, &cpus),
             Role::Program { number, name, cpus, command } => {
