@@ -57,6 +57,17 @@ impl Ping {
         ping
     }
 
+    /// Adds the counts and times of later requests.
+    fn add(&mut self, later: Ping) {
+        self.sent += later.sent;
+        self.received += later.received;
+        self.duplicates += later.duplicates;
+        self.corrupted += later.corrupted;
+        self.times.extend(later.times);
+        self.ttl = later.ttl.or(self.ttl);
+        self.errors.extend(later.errors);
+    }
+
     /// The middle round-trip time; none without an answer.
     pub fn median(&self) -> Option<Duration> {
         let mut times = self.times.clone();
@@ -80,7 +91,7 @@ impl Namespace {
         let number = count.to_string();
         // Once something was answered, ping waits for the last answers no longer than twice the
         // time that the slowest one took, unless there is a limit for all. Then it goes on
-        // sending until as many were answered: those more are not looked at.
+        // sending until as many were answered: this report leaves those more out.
         let every: f64 = options
             .iter()
             .skip_while(|option| **option != "-i")
@@ -103,6 +114,19 @@ impl Namespace {
             });
         }
         Ok(ping)
+    }
+
+    /// As [`Namespace::ping`], but sends exactly `count` requests, each after the answer to the one
+    /// before. For tests that count frames: `ping` sends more than `count` while answers are late.
+    ///
+    /// # Errors
+    /// `ping` could not run.
+    pub fn ping_exactly(&self, to: &str, count: u32, options: &[&str]) -> Result<Ping, Error> {
+        let mut all = self.ping(to, 1, options)?;
+        for _ in 1..count {
+            all.add(self.ping(to, 1, options)?);
+        }
+        Ok(all)
     }
 }
 

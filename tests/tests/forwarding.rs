@@ -28,7 +28,7 @@ fn packets_are_forwarded_and_rewritten() {
         ("fd00:2::2", "icmpv6.type == 128", "ipv6.src", "ipv6.hlim"),
     ] {
         let capture = line.b.capture("eth0", "").expect("a capture");
-        let ping = line.a.ping(to, 5, &[]).expect("a ping");
+        let ping = line.a.ping_exactly(to, 5, &[]).expect("a ping");
         assert!(ping.is_perfect(), "{ping:?}");
         assert_eq!(ping.ttl, Some(63));
         let captured = capture.stop().expect("captured");
@@ -218,7 +218,7 @@ fn long_packets_are_fragmented_or_refused() {
     let line = Line::with_mtus(1500, 1400);
     line.up_ipv4();
     let capture = line.b.capture("eth0", "icmp").expect("a capture");
-    let ping = line.a.ping("10.0.2.2", 3, &["-s", "1472", "-M", "dont"]).expect("a ping");
+    let ping = line.a.ping_exactly("10.0.2.2", 3, &["-s", "1472", "-M", "dont"]).expect("a ping");
     assert!(ping.is_perfect(), "{ping:?}");
     let captured = capture.stop().expect("captured");
     // 1376 bytes: the largest multiple of eight that 1400 bytes hold beside the header.

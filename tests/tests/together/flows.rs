@@ -139,7 +139,7 @@ fn a_flow_carries_packets_with_labels_that_every_router_has_handed_out() {
     }
     assert_eq!(net.left("lab/head.south"), 50);
     let watch = Watch::begin(&net.node, "lab/north.south");
-    let ping = net.ann.ping("10.9.2.2", 50, &[]).expect("a ping");
+    let ping = net.ann.ping_exactly("10.9.2.2", 50, &[]).expect("a ping");
     assert!(ping.is_perfect(), "{ping:?}");
     let file = watch.end();
     let fields = ["mpls.label", "mpls.ttl", "ip.dst"];
