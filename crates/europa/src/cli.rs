@@ -10,7 +10,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 use clap_complete::engine::ArgValueCompleter;
-use europa_node::{Instance, Lifetime, Listening, Settings};
+use europa_node::{Instance, Lifetime, Settings};
+use europa_rest::Listening;
 
 use self::role::Role;
 use crate::capture::CaptureArgs;
@@ -140,11 +141,12 @@ pub(crate) struct Starting {
 }
 
 impl Starting {
-    fn settings(&self) -> Settings {
+    fn settings(&self) -> (Settings, europa_rest::Settings) {
         let files = self.tls_cert.clone().zip(self.tls_key.clone());
         let listening = self.listen.map(|at| Listening { at, files });
         let workers = self.workers.unwrap_or(1);
-        Settings { metrics_at: self.metrics, workers, listening, ssh_at: self.ssh }
+        let interface = europa_rest::Settings { metrics_at: self.metrics, listening };
+        (Settings { workers, ssh_at: self.ssh }, interface)
     }
 }
 

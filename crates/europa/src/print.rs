@@ -30,7 +30,7 @@ pub(crate) fn man(directory: &Path) -> Result<ExitCode, Failure> {
 
 /// Prints the JSON Schema of the YAML, or the OpenAPI description of the REST interface.
 pub(crate) fn schema(openapi: bool) -> Result<ExitCode, Failure> {
-    let document = if openapi { europa_node::openapi() } else { europa_api::schema() };
+    let document = if openapi { europa_rest::openapi() } else { europa_api::schema() };
     line!("{}", serde_json::to_string_pretty(&document)?);
     Ok(ExitCode::SUCCESS)
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use europa_node::{Instance, Lifetime, Settings};
+use europa_rest::Rest;
 use europa_sandbox::{Mount, Profile, enter, schedule};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow};
@@ -63,7 +64,7 @@ pub(crate) fn raise_descriptors() {
 pub(crate) fn node(
     instance: Instance,
     lifetime: Lifetime,
-    settings: Settings,
+    (settings, interface): (Settings, europa_rest::Settings),
 ) -> Result<ExitCode, Failure> {
     // Threads are made later and have this name too.
     name_process(c"europa-node");
@@ -83,7 +84,11 @@ pub(crate) fn node(
         _log = Some(guard);
         subscriber.with_writer(standard.and(file)).init();
     }
-    finish(europa_node::run(instance, lifetime, settings))
+    let front = move |behind| {
+        let rest = Rest::start(interface, behind)?;
+        Ok(move || rest.end())
+    };
+    finish(europa_node::run(instance, lifetime, settings, front))
 }
 
 /// The switch.

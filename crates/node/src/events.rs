@@ -11,11 +11,11 @@ const MOST: usize = 4096;
 
 /// The actor of a request, and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct By {
+pub struct By {
     /// `root`, a user, or `slice NAME`.
-    pub(crate) who: String,
+    pub who: String,
     /// `local`, or an address and port.
-    pub(crate) from: String,
+    pub from: String,
 }
 
 /// An event with a number that says nothing of other events: microseconds since 1970, each larger
@@ -28,13 +28,13 @@ struct Stamped {
 
 /// The events of a node; clones share them.
 #[derive(Clone)]
-pub(crate) struct Events {
+pub struct Events {
     list: Arc<Mutex<VecDeque<Stamped>>>,
     last: Arc<watch::Sender<u64>>,
 }
 
 /// The time of now, for people and programs.
-pub(crate) fn now() -> String {
+pub fn now() -> String {
     format!("{:.3}", jiff::Timestamp::now())
 }
 
@@ -49,12 +49,12 @@ impl Events {
     }
 
     /// Notes a change that a caller has asked for.
-    pub(crate) fn asked(&self, by: By, object: (&str, &str), reason: &str, message: String) {
+    pub fn asked(&self, by: By, object: (&str, &str), reason: &str, message: String) {
         self.push(false, object, reason, message, Some(by));
     }
 
     /// Notes a request that was refused.
-    pub(crate) fn refused(&self, by: By, object: (&str, &str), reason: &str, message: String) {
+    pub fn refused(&self, by: By, object: (&str, &str), reason: &str, message: String) {
         self.push(true, object, reason, message, Some(by));
     }
 
@@ -102,21 +102,21 @@ impl Events {
     }
 
     /// Events after number `sequence`, the oldest first.
-    pub(crate) fn after(&self, sequence: u64) -> Vec<Event> {
+    pub fn after(&self, sequence: u64) -> Vec<Event> {
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         let after = list.iter().filter(|one| one.event.sequence > sequence);
         after.map(|one| one.event.clone()).collect()
     }
 
     /// Events after the one with this stamp, which stands in them instead of the number.
-    pub(crate) fn after_stamp(&self, stamp_us: u64) -> Vec<Event> {
+    pub fn after_stamp(&self, stamp_us: u64) -> Vec<Event> {
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         let after = list.iter().filter(|one| one.stamp_us > stamp_us);
         after.map(|one| Event { sequence: one.stamp_us, ..one.event.clone() }).collect()
     }
 
     /// Tells when there is a newer one.
-    pub(crate) fn watch(&self) -> watch::Receiver<u64> {
+    pub fn watch(&self) -> watch::Receiver<u64> {
         self.last.subscribe()
     }
 }

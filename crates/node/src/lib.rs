@@ -19,9 +19,10 @@
 //! | `cores`    | the CPUs of Europa                                               |
 //! | `placement` | keeps routers off CPUs that receive much                        |
 //! | `backoff`  | delays before a process that keeps failing is restarted          |
-//! | `rest`     | the REST interface, on a thread of its own                       |
+//! | `front`, `requests` | what the interface to users has of the node: its questions |
+//! | `doors`    | sockets in slow paths, which the front serves                    |
 //! | `checker`  | tries configurations in a sandbox first                          |
-//! | `control`  | passes closures from that thread into the loop                   |
+//! | `control`  | passes closures of other threads into the loop                   |
 //! | `store`    | keeps desired state on disk                                      |
 //! | `drift`    | finds changes that other programs have made                      |
 //! | `events`   | the list of events                                               |
@@ -29,7 +30,6 @@
 //! | `meters`   | the highest received rate of each slice and port                 |
 //! | `ssh`      | logins of users to routers by SSH                                |
 //! | `stats`    | counters for the REST interface                                  |
-//! | `metrics`  | the same for Prometheus                                          |
 //! | `signallers` | a process for each slice that signals flows                    |
 //! | `slices`   | what slices reserve of CPU and memory                            |
 //! | `slow_path`| routers' own Linux: made, followed, and its programs kept running |
@@ -48,25 +48,26 @@ mod checker;
 mod control;
 mod cores;
 pub mod doctor;
+mod doors;
 mod drift;
 mod events;
 mod filters;
+mod front;
 mod grants;
 mod hosts;
 mod instance;
 mod kept;
 mod leftovers;
 mod link_tunnels;
-mod logs;
+pub mod logs;
 mod meters;
-mod metrics;
 mod node;
 mod placement;
 mod ports;
 mod program;
 mod queues;
 mod relays;
-mod rest;
+mod requests;
 mod router;
 mod signallers;
 mod slices;
@@ -79,15 +80,18 @@ mod uplinks;
 mod wires;
 
 pub use cages::try_in_kernel;
+pub use doors::OpenedDoor;
+pub use events::{By, Events, now};
+pub use front::Behind;
 pub use hosts::{
     group as host_group, inside_of as host_inside, namespace_of as host_namespace,
     note_code as note_host_code,
 };
 pub use instance::{Instance, Lifetime};
-pub use node::{Listening, Settings, run};
-pub use rest::openapi;
+pub use node::{OwnChanges, Settings, run};
+pub use requests::Requests;
 
-use europa_api::Fault;
+use europa_api::{Fault, Problem, Router};
 use europa_sandbox::descriptors_hint;
 
 /// Removes the objects of a killed node; returns those that could not be removed.
@@ -96,6 +100,13 @@ use europa_sandbox::descriptors_hint;
 /// The errors that prevented a removal.
 pub fn clean_up(instance: &Instance) -> Result<Vec<String>, NodeError> {
     leftovers::remove(instance)
+}
+
+/// Reports the parts of a router that this machine lacks: programs, users, folders, CPUs.
+pub fn check_machine(router: &Router, problems: &mut Vec<Problem>) {
+    slow_path::check(router, problems);
+    program::check(router, problems);
+    cores::check(router, &cores::cores(), problems);
 }
 
 /// Why the node could not do something.
@@ -153,7 +164,11 @@ impl From<Fault> for NodeError {
 }
 
 /// Names the attempted operation.
-trait Doing<T> {
+pub trait Doing<T> {
+    /// Says that `what` failed, with the kernel's error.
+    ///
+    /// # Errors
+    /// The error, as one of a node.
     fn doing(self, what: impl Into<String>) -> Result<T, NodeError>;
 }
 

@@ -66,8 +66,11 @@ fn older(path: &Path) -> PathBuf {
     path.with_extension("log.old")
 }
 
-/// The last `lines` lines of a log, and how long it is now.
-pub(crate) fn tail(path: &Path, lines: usize) -> io::Result<(Vec<u8>, u64)> {
+/// The last `lines` lines of a log, and how many bytes it has now.
+///
+/// # Errors
+/// The log cannot be read.
+pub fn tail(path: &Path, lines: usize) -> io::Result<(Vec<u8>, u64)> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
@@ -83,7 +86,10 @@ pub(crate) fn tail(path: &Path, lines: usize) -> io::Result<(Vec<u8>, u64)> {
 
 /// The text after byte `from`, and the present length of the log. One that has become shorter was
 /// cut, and is shown from its beginning.
-pub(crate) fn since(path: &Path, from: u64) -> io::Result<(Vec<u8>, u64)> {
+///
+/// # Errors
+/// The log cannot be read.
+pub fn since(path: &Path, from: u64) -> io::Result<(Vec<u8>, u64)> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
     let from = if length < from { 0 } else { from };

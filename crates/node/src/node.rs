@@ -51,7 +51,6 @@ use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -68,7 +67,7 @@ use nix::sys::signalfd::SignalFd;
 
 use self::beside::Work;
 use self::filters::Filtering;
-pub(crate) use self::filters::OwnChanges;
+pub use self::filters::OwnChanges;
 use self::hosts::HostsWork;
 use self::loading::Loading;
 use self::pools::Spares;
@@ -103,23 +102,10 @@ use crate::{Doing, Instance, Lifetime, NodeError, cores, slices, slow_path};
 /// The settings of a node at its start, beside its documents.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where Prometheus asks.
-    pub metrics_at: Option<SocketAddr>,
     /// How many workers the switch has, each with a CPU of its own.
     pub workers: u32,
-    /// Where it takes requests by TLS.
-    pub listening: Option<Listening>,
     /// Where users log in to routers by SSH.
     pub ssh_at: Option<SocketAddr>,
-}
-
-/// Where a node takes requests by TLS.
-#[derive(Clone, Debug)]
-pub struct Listening {
-    /// Address and TCP port.
-    pub at: SocketAddr,
-    /// Files with its certificate and private key, as PEM. Default: those of an own authority.
-    pub files: Option<(PathBuf, PathBuf)>,
 }
 
 /// Everything that a node owns. One thread has it; others send work: see `control`.

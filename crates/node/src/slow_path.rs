@@ -34,8 +34,8 @@ use europa_slowpath::environment;
 use europa_slowpath::{Progress, Spec, carrier};
 use serde::{Deserialize, Serialize};
 
+use crate::doors::{Door, Doors};
 use crate::kept::Kept;
-use crate::rest::{Door, Doors};
 use crate::uplinks::Uplinks;
 use crate::{Instance, NodeError};
 

@@ -2,7 +2,7 @@
 
 mod own;
 
-pub(crate) use self::own::OwnChanges;
+pub use self::own::OwnChanges;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

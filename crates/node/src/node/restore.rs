@@ -56,12 +56,11 @@ impl Node {
     }
 
     /// The desired state, to check another one against.
-    pub(crate) fn accepted(&self) -> (u64, Arc<Vec<Stored>>) {
-        let accepted = self.engine.accepted();
-        (accepted.revision, accepted.stored.clone())
+    pub(crate) fn accepted(&self) -> Accepted {
+        self.engine.accepted().clone()
     }
 
-    /// The same, checked and completed.
+    /// The accepted documents, checked and completed.
     pub(crate) fn accepted_documents(&self) -> Arc<Documents> {
         self.engine.accepted().documents.clone()
     }

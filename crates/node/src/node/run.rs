@@ -18,16 +18,24 @@ use nix::sys::socket::{
 use super::restore::Found;
 use super::{Node, Settings};
 use crate::control::queue;
-use crate::rest::{Rest, Secure, Tokens};
+use crate::doors::Doors;
+use crate::front::Behind;
+use crate::requests::Requests;
 use crate::ssh::Prepared;
 use crate::store::{RedbStore, Store as _, StoreThread};
 use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers};
 
-/// Runs the node until a request ends it.
+/// Runs the node until a request ends it. `front` starts the interface to users, and returns the way
+/// to end it.
 ///
 /// # Errors
 /// The error that kept it from starting, or from going on.
-pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result<(), NodeError> {
+pub fn run<End: FnOnce()>(
+    instance: Instance,
+    lifetime: Lifetime,
+    settings: Settings,
+    front: impl FnOnce(Behind) -> Result<End, NodeError>,
+) -> Result<(), NodeError> {
     let cores = cores::cores().len();
     if !(1..=cores).contains(&(settings.workers as usize)) {
         return Err(NodeError::Refused(format!(
@@ -63,18 +71,23 @@ pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result
     let store = RedbStore::open(&instance.state(lifetime))?;
     let (control, inbox) = queue()?;
     let kept = Found::load(&store)?;
-    let tokens = Tokens::new(store.tokens()?);
-    let listening = settings.listening.as_ref();
-    let secure = listening.map(|at| Secure::open(&instance, lifetime, at)).transpose()?;
+    let tokens = store.tokens()?;
     let ssh_at = settings.ssh_at;
     let ssh = ssh_at.map(|at| Prepared::new(&instance, lifetime, at)).transpose()?;
     let store = StoreThread::start(Box::new(store))?;
-    let metrics_at = settings.metrics_at;
     let mut node = Node::new(instance, lifetime, store, settings, control.clone())?;
     let events = node.events.clone();
     let ssh = ssh.map(|ssh| ssh.start(control.clone(), events.clone())).transpose()?;
-    let rest = Rest::start(&node.instance, control, events, metrics_at, tokens, secure)?;
-    node.slow_paths.open_doors(rest.doors());
+    let (doors, opened) = Doors::new();
+    let end_front = front(Behind {
+        requests: Requests::new(control),
+        events,
+        instance: node.instance.clone(),
+        lifetime,
+        tokens,
+        doors: opened,
+    })?;
+    node.slow_paths.open_doors(doors);
     node.restore(kept, left)?;
     let result = node.serve(&inbox, &signals);
     // Sessions end before their routers.
@@ -92,7 +105,7 @@ pub fn run(instance: Instance, lifetime: Lifetime, settings: Settings) -> Result
             Err(error) => Err(ProblemDetails::failed(error.to_string())),
         });
     }
-    rest.end();
+    end_front();
     result?;
     farewell.map(drop)
 }

@@ -33,8 +33,8 @@ impl Node {
             revision: self.engine.accepted().revision,
             temporary: self.lifetime == Lifetime::Temporary,
             settled: self.engine.is_settled(),
-            metrics_at: self.settings.metrics_at.map(|at| at.to_string()),
-            listens_at: self.settings.listening.as_ref().map(|listening| listening.at.to_string()),
+            metrics_at: None,
+            listens_at: None,
             ssh_at: self.settings.ssh_at.map(|at| at.to_string()),
             workers: self.lasting.as_ref().map_or(self.settings.workers, Lasting::workers),
         }

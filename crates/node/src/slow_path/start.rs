@@ -11,9 +11,9 @@ use europa_slowpath::{carrier, namespace};
 
 use super::reload::Reloads;
 use super::{Base, SlowPath, SlowPaths};
+use crate::doors::Doors;
 use crate::events::Events;
 use crate::kept::Kept;
-use crate::rest::Doors;
 use crate::{Doing, Instance, NodeError};
 
 impl SlowPaths {

@@ -26,13 +26,15 @@ pub(super) struct OwnWrite {
 }
 
 /// Changes of the rules with numbers, as asked for.
-pub(crate) struct OwnChanges {
-    pub(crate) slice: String,
+pub struct OwnChanges {
+    /// The slice.
+    pub slice: String,
     /// Remove all.
-    pub(crate) replace: bool,
-    pub(crate) removed: Vec<u32>,
+    pub replace: bool,
+    /// Numbers of rules to remove.
+    pub removed: Vec<u32>,
     /// Rules, with numbers or to get one.
-    pub(crate) added: Vec<(Option<u32>, Rule)>,
+    pub added: Vec<(Option<u32>, Rule)>,
 }
 
 impl Node {

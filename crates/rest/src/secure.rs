@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::connect_info::ConnectInfo;
+use europa_node::{Doing, Instance, Lifetime, NodeError};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -26,11 +27,12 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tower_service::Service;
 
-use super::strangers::{self, Strangers};
-use super::who::{Peer, Proved};
-use super::{Api, authority, routes};
-use crate::node::Listening;
-use crate::{Doing, Instance, Lifetime, NodeError};
+use crate::authority;
+use crate::routes::routes;
+use crate::settings::Listening;
+use crate::state::Api;
+use crate::strangers::{self, Strangers};
+use crate::who::{Peer, Proved};
 
 /// Time for the handshake, and for the head of a request.
 const HANDSHAKE: Duration = Duration::from_secs(5);
@@ -66,7 +68,7 @@ impl Secure {
     }
 
     /// Serves from now on, until the process ends.
-    pub(super) fn start(self, api: Api) -> Result<(), NodeError> {
+    pub(crate) fn start(self, api: Api) -> Result<(), NodeError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(4)
@@ -152,7 +154,7 @@ impl Connection {
                         guest = self.known.enter(user.clone());
                         drop(stranger.take());
                     }
-                    if guest.is_none() || !self.still(&id, user, generation).await {
+                    if guest.is_none() || !self.still(&id, &user, generation).await {
                         return;
                     }
                 }
@@ -161,8 +163,8 @@ impl Connection {
     }
 
     /// Whether the identity that a connection has proved still holds.
-    async fn still(&self, token: &str, user: String, generation: u64) -> bool {
-        let there = self.api.control.ask(move |node| node.user(&user)).await;
+    async fn still(&self, token: &str, user: &str, generation: u64) -> bool {
+        let there = self.api.requests.user(user).await;
         let same = there.is_ok_and(|user| user.is_some_and(|(_, now)| now == generation));
         same && self.api.tokens.is_valid(token)
     }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 /// Places for connections that have proved nothing yet; clones share them.
 #[derive(Clone)]
-pub(super) struct Strangers {
+pub(crate) struct Strangers {
     most_of_one: usize,
     most: usize,
     inside: Arc<Mutex<Inside>>,
@@ -38,7 +38,7 @@ impl Inside {
 }
 
 /// A place, free again when this is dropped.
-pub(super) struct Place {
+pub(crate) struct Place {
     number: u64,
     inside: Arc<Mutex<Inside>>,
 }
@@ -59,12 +59,12 @@ fn network(address: IpAddr) -> IpAddr {
 
 impl Strangers {
     /// So many of one address, and so many in all.
-    pub(super) fn new(most_of_one: usize, most: usize) -> Strangers {
+    pub(crate) fn new(most_of_one: usize, most: usize) -> Strangers {
         Strangers { most_of_one, most, inside: Arc::default() }
     }
 
     /// A place, and what tells when it has gone to another; none if the address has too many.
-    pub(super) fn enter(&self, address: IpAddr) -> Option<(Place, oneshot::Receiver<()>)> {
+    pub(crate) fn enter(&self, address: IpAddr) -> Option<(Place, oneshot::Receiver<()>)> {
         let address = network(address);
         let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);
         if inside.of_one.get(&address).is_some_and(|count| *count >= self.most_of_one) {

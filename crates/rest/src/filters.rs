@@ -8,13 +8,13 @@ use europa_api::filters::{Action, Ports, Protocol, Rule, TcpFlags};
 use europa_api::rest::{ClassBench, FilterChanged, FilterChanges, FilterList, ProblemDetails};
 use europa_api::{Place, Problem as Mistake, Problems, Source};
 use europa_filter::{Filter, Pattern, parse};
+use europa_node::OwnChanges;
 
-use super::Api;
-use super::problem::{Answer, NoOptions, Problem};
-use super::who::Who;
-use crate::node::OwnChanges;
+use crate::problem::{Answer, NoOptions, Problem};
+use crate::state::Api;
+use crate::who::Who;
 
-pub(super) fn routes() -> Router<Api> {
+pub(crate) fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/slices/{slice}/filters", get(list).post(change))
         .route_layer(from_extractor::<NoOptions>())
@@ -27,8 +27,8 @@ pub(super) fn routes() -> Router<Api> {
         (status = 200, description = "Its rules", body = ref("#/components/schemas/FilterList")),
         (status = 404, description = "No such slice",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
-pub(super) async fn list(State(api): State<Api>, Path(slice): Path<String>) -> Answer<FilterList> {
-    Ok(Json(api.control.ask(move |node| node.filter_list(&slice)).await??))
+pub(crate) async fn list(State(api): State<Api>, Path(slice): Path<String>) -> Answer<FilterList> {
+    Ok(Json(api.requests.filters(&slice).await?))
 }
 
 /// Adds and removes rules of a slice, all at once: no packet meets a part of it. They hold when
@@ -42,7 +42,7 @@ pub(super) async fn list(State(api): State<Api>, Path(slice): Path<String>) -> A
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json"),
         (status = 422, description = "Mistakes, or too many; nothing was changed",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
-pub(super) async fn change(
+pub(crate) async fn change(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Path(slice): Path<String>,
@@ -52,8 +52,7 @@ pub(super) async fn change(
     // Very many take a while: others are served meanwhile.
     let reading = tokio::task::spawn_blocking(move || read(slice, request));
     let changes = reading.await.map_err(|error| ProblemDetails::failed(error.to_string()))??;
-    let asking = api.control.ask_later(|node, reply| node.change_own_filters(changes, reply));
-    let changed = asking.await??;
+    let changed = api.requests.change_filters(changes).await?;
     // A program may change rules a thousand times a second: these events would push out all others.
     if who.is_outside() {
         let message = format!("{} rules added, {} removed", changed.added.len(), changed.removed);

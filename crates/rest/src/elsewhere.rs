@@ -1,18 +1,17 @@
 //! Documents of a cluster, which a node by itself refuses.
 
 use europa_api::{Documents, Problem, Problems, Source};
-
-use crate::instance::Instance;
+use europa_node::Instance;
 
 /// The names by which documents may name this node: its instance's and its machine's.
-pub(super) fn own_names(instance: &Instance) -> Vec<String> {
+pub(crate) fn own_names(instance: &Instance) -> Vec<String> {
     let machine = nix::unistd::gethostname().ok().and_then(|name| name.into_string().ok());
     std::iter::once(instance.name().to_owned()).chain(machine).collect()
 }
 
 /// The mistakes of new documents that name another node, or describe one. `sources` are the texts
 /// of the request: places of stored documents are behind them.
-pub(super) fn refused(
+pub(crate) fn refused(
     documents: &Documents,
     own: &[String],
     sources: &[Source],

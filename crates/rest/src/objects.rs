@@ -13,14 +13,13 @@ use europa_router::orders::Order;
 use serde::Deserialize;
 use tokio::task::JoinSet;
 
-use super::Api;
-use super::owners::{self, View};
-use super::problem::{Answer, NoOptions, Problem};
-use super::who::Who;
-use crate::node::Node;
+use crate::owners::{self, View};
+use crate::problem::{Answer, NoOptions, Problem};
+use crate::state::Api;
+use crate::who::Who;
 
 /// Kinds by the plural that stands in paths.
-pub(super) const KINDS: [(&str, &str); 8] = [
+pub(crate) const KINDS: [(&str, &str); 8] = [
     ("ports", "port"),
     ("slices", "slice"),
     ("links", "link"),
@@ -31,7 +30,7 @@ pub(super) const KINDS: [(&str, &str); 8] = [
     ("users", "user"),
 ];
 
-pub(super) fn routes() -> Router<Api> {
+pub(crate) fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/node", get(node))
         .route("/v1/whoami", get(whoami))
@@ -46,14 +45,14 @@ pub(super) fn routes() -> Router<Api> {
 /// Counters that are wanted beside those that cost nothing.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     /// The routers are asked for their ledgers.
     #[serde(default)]
     ledgers: bool,
 }
 
 /// The kind of a plural.
-pub(super) fn kind(plural: &str) -> Result<&'static str, Problem> {
+pub(crate) fn kind(plural: &str) -> Result<&'static str, Problem> {
     KINDS.iter().find(|(many, _)| *many == plural).map(|(_, kind)| *kind).ok_or_else(|| {
         let known: Vec<&str> = KINDS.iter().map(|(many, _)| *many).collect();
         ProblemDetails::not_found(format!(
@@ -67,18 +66,20 @@ pub(super) fn kind(plural: &str) -> Result<&'static str, Problem> {
 /// About the node itself.
 #[utoipa::path(get, path = "/v1/node", tag = "node", responses(
     (status = 200, description = "About the node itself", body = ref("#/components/schemas/NodeInfo"))))]
-pub(super) async fn node(
+pub(crate) async fn node(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
 ) -> Answer<NodeInfo> {
-    let info = api.control.ask(|node| node.info()).await?;
+    let mut info = api.requests.info().await?;
+    info.metrics_at = api.settings.metrics_at.map(|at| at.to_string());
+    info.listens_at = api.settings.listening.as_ref().map(|one| one.at.to_string());
     Ok(Json(if who.is_admin() { info } else { owners::node(info) }))
 }
 
 /// The caller's identity, as the node sees it.
 #[utoipa::path(get, path = "/v1/whoami", tag = "node", responses(
     (status = 200, description = "The caller", body = ref("#/components/schemas/Whoami"))))]
-pub(super) async fn whoami(Extension(who): Extension<Who>) -> Json<Whoami> {
+pub(crate) async fn whoami(Extension(who): Extension<Who>) -> Json<Whoami> {
     Json(who.whoami())
 }
 
@@ -87,7 +88,7 @@ pub(super) async fn whoami(Extension(who): Extension<Who>) -> Json<Whoami> {
     params(("ledgers" = Option<bool>, Query,
         description = "Whether each router is asked where its packets are")), responses(
     (status = 200, description = "Counters", body = ref("#/components/schemas/NodeStats"))))]
-pub(super) async fn stats(
+pub(crate) async fn stats(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Query(wanted): Query<Wanted>,
@@ -105,8 +106,8 @@ pub(super) async fn stats(
 }
 
 /// Counters of the objects that the caller may see.
-pub(super) async fn shown_stats(api: &Api, who: &Who) -> Result<NodeStats, ProblemDetails> {
-    let stats = api.control.ask(|node| node.stats()).await?;
+pub(crate) async fn shown_stats(api: &Api, who: &Who) -> Result<NodeStats, ProblemDetails> {
+    let stats = api.requests.stats().await?;
     let view = View::of(api, who).await?;
     Ok(match view {
         Some(view) => view.stats(stats),
@@ -120,15 +121,11 @@ async fn ledgers(
     shown: HashSet<String>,
 ) -> Result<Vec<(String, LedgerStats)>, ProblemDetails> {
     let mut asked = JoinSet::new();
-    let accountable = api.control.ask(|node| node.accountable()).await?;
+    let accountable = api.requests.accountable().await?;
     for name in accountable.into_iter().filter(|name| shown.contains(name)) {
-        let control = api.control.clone();
+        let requests = api.requests.clone();
         asked.spawn(async move {
-            let router = name.clone();
-            let question = move |node: &mut Node, reply| {
-                node.ask_router(&router, &Order::Ledger, reply);
-            };
-            let answer = control.ask_later(question).await.ok()?.ok()?;
+            let answer = requests.ask_router(&name, Order::Ledger).await.ok()?.ok()?;
             Some((name, serde_json::from_str(&answer).ok()?))
         });
     }
@@ -138,9 +135,9 @@ async fn ledgers(
 /// Ends everything and leaves nothing behind. Answers when that is done.
 #[utoipa::path(post, path = "/v1/down", tag = "node", responses(
     (status = 200, description = "It is done", body = ref("#/components/schemas/Said"))))]
-pub(super) async fn down(State(api): State<Api>, Extension(who): Extension<Who>) -> Answer<Said> {
+pub(crate) async fn down(State(api): State<Api>, Extension(who): Extension<Who>) -> Answer<Said> {
     api.events.asked(who.by(), ("node", ""), "Down", "everything is taken down".to_owned());
-    Ok(Json(api.control.ask_later(|node, reply| node.end(reply)).await??))
+    Ok(Json(api.requests.end().await?))
 }
 
 /// All objects of a kind.
@@ -150,7 +147,7 @@ pub(super) async fn down(State(api): State<Api>, Extension(who): Extension<Who>)
         (status = 200, description = "All of them", body = ref("#/components/schemas/Objects")),
         (status = 404, description = "No such kind", body = ref("#/components/schemas/ProblemDetails"),
             content_type = "application/problem+json")))]
-pub(super) async fn list(
+pub(crate) async fn list(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Path(kinds): Path<String>,
@@ -159,12 +156,12 @@ pub(super) async fn list(
 }
 
 /// Objects of a kind that the caller may see.
-pub(super) async fn objects(
+pub(crate) async fn objects(
     api: &Api,
     who: &Who,
     kind: &'static str,
 ) -> Result<Vec<Object>, ProblemDetails> {
-    let objects = api.control.ask(move |node| node.objects(kind)).await?;
+    let objects = api.requests.objects(kind).await?;
     let view = View::of(api, who).await?;
     Ok(match view {
         Some(view) => view.objects(objects),
@@ -180,7 +177,7 @@ pub(super) async fn objects(
         (status = 200, description = "The object", body = ref("#/components/schemas/Object")),
         (status = 404, description = "No such object", body = ref("#/components/schemas/ProblemDetails"),
             content_type = "application/problem+json")))]
-pub(super) async fn one(
+pub(crate) async fn one(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Path((kinds, name)): Path<(String, String)>,
@@ -196,7 +193,7 @@ pub(super) async fn one(
         (status = 200, description = "The router", body = ref("#/components/schemas/Object")),
         (status = 404, description = "No such router", body = ref("#/components/schemas/ProblemDetails"),
             content_type = "application/problem+json")))]
-pub(super) async fn router(
+pub(crate) async fn router(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Path((kinds, slice, name)): Path<(String, String, String)>,
@@ -212,7 +209,7 @@ async fn find(api: &Api, who: &Who, kind: &'static str, name: String) -> Answer<
     }
 }
 
-pub(super) fn missing(kind: &str, name: &str, objects: &[Object]) -> ProblemDetails {
+pub(crate) fn missing(kind: &str, name: &str, objects: &[Object]) -> ProblemDetails {
     let names: Vec<&str> = objects.iter().map(|object| object.name.as_str()).collect();
     let known = match names.as_slice() {
         [] => "there is none at all".to_owned(),

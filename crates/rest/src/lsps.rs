@@ -8,11 +8,11 @@ use europa_api::lsp::{FlowPath, LspAt, LspList, PathError, PathHop, Reservable};
 use europa_api::rest::ProblemDetails;
 use europa_signaller::orders::{HopState, Shown};
 
-use super::Api;
-use super::problem::{Answer, NoOptions};
-use super::who::Who;
+use crate::problem::{Answer, NoOptions};
+use crate::state::Api;
+use crate::who::Who;
 
-pub(super) fn routes() -> Router<Api> {
+pub(crate) fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/lsps", get(list))
         .route("/v1/lsps/{flow}", get(one))
@@ -24,7 +24,7 @@ pub(super) fn routes() -> Router<Api> {
     (status = 200, description = "Flows and paths", body = ref("#/components/schemas/LspList")),
     (status = 409, description = "A signaller does not answer",
         body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
-pub(super) async fn list(
+pub(crate) async fn list(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
 ) -> Answer<LspList> {
@@ -40,7 +40,7 @@ pub(super) async fn list(
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json"),
         (status = 409, description = "A signaller does not answer",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
-pub(super) async fn one(
+pub(crate) async fn one(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Path(flow): Path<String>,
@@ -60,20 +60,15 @@ pub(super) async fn one(
 }
 
 /// Flows and paths of the slices that the caller may see.
-pub(super) async fn all(api: &Api, who: &Who) -> Result<LspList, ProblemDetails> {
+pub(crate) async fn all(api: &Api, who: &Who) -> Result<LspList, ProblemDetails> {
     let mut list = LspList::default();
-    let slices = api.control.ask(|node| node.signallers.names()).await?;
+    let slices = api.requests.signallers().await?;
     let roles = who.roles();
     let sees = |slice: &String| roles.as_ref().is_none_or(|roles| roles.contains_key(slice));
     for slice in slices.into_iter().filter(sees) {
-        let asked = slice.clone();
-        let shown = api
-            .control
-            .ask_later(move |node, reply| node.signallers.show(&asked, reply))
-            .await?
-            .map_err(|why| {
-                ProblemDetails::new("signaller", "A signaller does not answer", 409, why)
-            })?;
+        let shown = api.requests.signalled(&slice).await?.map_err(|why| {
+            ProblemDetails::new("signaller", "A signaller does not answer", 409, why)
+        })?;
         add(&mut list, &slice, shown);
     }
     list.flows.sort_by(|one, other| one.name.cmp(&other.name));

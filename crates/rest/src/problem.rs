@@ -16,20 +16,20 @@ const MOST_REASON_BYTES: usize = 4096;
 /// The query of a request without options: an ignored option may be meant seriously.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Nothing {}
+pub(crate) struct Nothing {}
 
 /// Extracted by a layer over requests that have no options.
-pub(super) type NoOptions = Query<Nothing>;
+pub(crate) type NoOptions = Query<Nothing>;
 
 /// An answer that says why there is no other.
-pub(super) struct Problem(pub(super) ProblemDetails);
+pub(crate) struct Problem(pub(crate) ProblemDetails);
 
 /// The result of a handler.
-pub(super) type Answer<T> = Result<Json<T>, Problem>;
+pub(crate) type Answer<T> = Result<Json<T>, Problem>;
 
 /// Marks a response that names nothing but what the caller has said or may see.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OwnWords;
+pub(crate) struct OwnWords;
 
 impl From<ProblemDetails> for Problem {
     fn from(details: ProblemDetails) -> Problem {
@@ -51,7 +51,7 @@ impl IntoResponse for Problem {
     }
 }
 
-pub(super) async fn no_such_path(uri: Uri) -> Problem {
+pub(crate) async fn no_such_path(uri: Uri) -> Problem {
     ProblemDetails::not_found(format!(
         "there is nothing at {}; GET /v1/openapi.json lists everything",
         uri.path()
@@ -59,13 +59,13 @@ pub(super) async fn no_such_path(uri: Uri) -> Problem {
     .into()
 }
 
-pub(super) async fn no_such_method(method: Method, uri: Uri) -> Problem {
+pub(crate) async fn no_such_method(method: Method, uri: Uri) -> Problem {
     let detail = format!("{} cannot be done to {}", method, uri.path());
     ProblemDetails::new("method", "This cannot be done to it", 405, detail).into()
 }
 
 /// Makes a problem of an answer in which the library refuses a request, with nothing but a text.
-pub(super) async fn as_problem(response: Response) -> Response {
+pub(crate) async fn as_problem(response: Response) -> Response {
     let status = response.status();
     let is_problem = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == KIND);
     if !status.is_client_error() || is_problem {

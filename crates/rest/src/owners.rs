@@ -16,18 +16,18 @@ use europa_api::{
 };
 use serde_json::Value;
 
-use super::Api;
-use super::problem::{OwnWords, Problem};
-use super::who::Who;
+use crate::problem::{OwnWords, Problem};
+use crate::state::Api;
+use crate::who::Who;
 
 /// Roles on slices.
-pub(super) type Roles = BTreeMap<String, Role>;
+pub(crate) type Roles = BTreeMap<String, Role>;
 
 /// Longest problem that is looked through.
 const MOST_PROBLEM_BYTES: usize = 1 << 20;
 
 /// The part of the node that a user may see.
-pub(super) struct View {
+pub(crate) struct View {
     documents: Arc<Documents>,
     roles: Arc<Roles>,
     name: String,
@@ -35,9 +35,9 @@ pub(super) struct View {
 
 impl View {
     /// The caller's view; none for admins, which see everything.
-    pub(super) async fn of(api: &Api, who: &Who) -> Result<Option<View>, ProblemDetails> {
+    pub(crate) async fn of(api: &Api, who: &Who) -> Result<Option<View>, ProblemDetails> {
         let Some(roles) = who.roles() else { return Ok(None) };
-        let documents = api.control.ask(|node| node.accepted_documents()).await?;
+        let documents = api.requests.accepted().await?.documents;
         Ok(Some(View { documents, roles, name: who.name().to_owned() }))
     }
 
@@ -50,7 +50,7 @@ impl View {
     }
 
     /// Objects as they are shown.
-    pub(super) fn objects(&self, objects: Vec<Object>) -> Vec<Object> {
+    pub(crate) fn objects(&self, objects: Vec<Object>) -> Vec<Object> {
         let rights = self.rights();
         let sees = |object: &Object| match object.kind.as_str() {
             "user" => object.name == self.name,
@@ -76,7 +76,7 @@ impl View {
     }
 
     /// Counters as they are shown: of routers, links and queues of the user's slices.
-    pub(super) fn stats(&self, mut stats: NodeStats) -> NodeStats {
+    pub(crate) fn stats(&self, mut stats: NodeStats) -> NodeStats {
         stats.routers.retain(|router| self.sees_router(&router.name));
         stats.links.retain(|link| self.sees_router(&link.from));
         let sees = |end: &str| end.rsplit_once('.').is_some_and(|(of, _)| self.sees_router(of));
@@ -96,7 +96,7 @@ impl View {
     }
 
     /// Events as they are shown: of the user's slices, and what the user itself has asked for.
-    pub(super) fn events(&self, events: Vec<Event>) -> Vec<Event> {
+    pub(crate) fn events(&self, events: Vec<Event>) -> Vec<Event> {
         let (rights, hidden) = (self.rights(), self.rights().hidden());
         let sees = |event: &Event| match event.kind.as_str() {
             _ if event.who.as_ref() == Some(&self.name) => true,
@@ -117,7 +117,7 @@ impl View {
     }
 
     /// Whether a change leaves the view of before.
-    pub(super) fn applied(&self, mut applied: Applied) -> Applied {
+    pub(crate) fn applied(&self, mut applied: Applied) -> Applied {
         let rights = self.rights();
         let hidden = rights.hidden();
         let there = self.documents.iter().filter(|one| rights.sees(&one.key())).count() as u64;
@@ -131,7 +131,7 @@ impl View {
 }
 
 /// The facts about the node that every user may know.
-pub(super) fn node(info: NodeInfo) -> NodeInfo {
+pub(crate) fn node(info: NodeInfo) -> NodeInfo {
     NodeInfo {
         instance: info.instance,
         version: info.version,
@@ -155,7 +155,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 
 /// A problem without names of others' objects. Names that the caller has `said` stay: their
 /// replacement would show that such objects exist.
-pub(super) async fn hide(api: &Api, roles: &Roles, said: &str, response: Response) -> Response {
+pub(crate) async fn hide(api: &Api, roles: &Roles, said: &str, response: Response) -> Response {
     let is_problem = response.headers().get(header::CONTENT_TYPE);
     let is_problem = is_problem.is_some_and(|kind| kind == "application/problem+json");
     if !is_problem || response.extensions().get::<OwnWords>().is_some() {
@@ -163,9 +163,9 @@ pub(super) async fn hide(api: &Api, roles: &Roles, said: &str, response: Respons
     }
     let (status, body) = (response.status(), response.into_body());
     let bytes = to_bytes(body, MOST_PROBLEM_BYTES).await.unwrap_or_default();
-    let documents = api.control.ask(|node| node.accepted_documents()).await;
-    let hidden = documents.ok().map(|documents| {
-        let mut hidden = Rights::new(&documents, roles).hidden();
+    let accepted = api.requests.accepted().await;
+    let hidden = accepted.ok().map(|accepted| {
+        let mut hidden = Rights::new(&accepted.documents, roles).hidden();
         for word in words(said) {
             hidden.remove(word);
         }
@@ -193,22 +193,22 @@ pub(super) async fn hide(api: &Api, roles: &Roles, said: &str, response: Respons
 }
 
 /// The documents and roles behind a user's request.
-pub(super) struct Owned<'a> {
-    pub(super) documents: &'a Documents,
-    pub(super) roles: &'a Roles,
-    pub(super) kept: &'a [Kept],
-    pub(super) colour: bool,
+pub(crate) struct Owned<'a> {
+    pub(crate) documents: &'a Documents,
+    pub(crate) roles: &'a Roles,
+    pub(crate) kept: &'a [Kept],
+    pub(crate) colour: bool,
 }
 
 impl Owned<'_> {
     /// Stored documents that a user may prune.
-    pub(super) fn prunable(&self) -> HashSet<Key> {
+    pub(crate) fn prunable(&self) -> HashSet<Key> {
         let rights = Rights::new(self.documents, self.roles);
         self.kept.iter().map(|kept| &kept.key).filter(|key| rights.owns(key)).cloned().collect()
     }
 
     /// Checks a user's texts, first with the documents that the user sees, then with all documents.
-    pub(super) fn check(
+    pub(crate) fn check(
         &self,
         bundle: &Bundle,
         stay: &[Kept],

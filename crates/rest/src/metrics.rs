@@ -10,23 +10,24 @@ use axum::routing::get;
 use axum::{Extension, Router};
 use tokio::time::timeout;
 
-use super::objects::shown_stats;
-use super::problem::Problem;
-use super::who::Who;
-use super::{Api, lsps};
-use crate::metrics::{CONTENT_TYPE, text};
+use crate::lsps;
+use crate::objects::shown_stats;
+use crate::openmetrics::{CONTENT_TYPE, text};
+use crate::problem::Problem;
+use crate::state::Api;
+use crate::who::Who;
 
 /// How long signallers may take to say which flows are up.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-pub(super) fn routes() -> Router<Api> {
+pub(crate) fn routes() -> Router<Api> {
     Router::new().route("/metrics", get(metrics))
 }
 
 /// Counters of everything, in the text format of OpenMetrics.
 #[utoipa::path(get, path = "/metrics", tag = "node", responses(
     (status = 200, description = "Counters", content_type = "application/openmetrics-text")))]
-pub(super) async fn metrics(
+pub(crate) async fn metrics(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
 ) -> Result<Response, Problem> {

@@ -11,6 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use europa_node::{Instance, NodeError};
 use nix::ifaddrs::getifaddrs;
 use nix::unistd::gethostname;
 use rcgen::{
@@ -22,8 +23,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::node::Listening;
-use crate::{Instance, NodeError};
+use crate::settings::Listening;
 
 /// Files of the authority.
 const CERTIFICATE: &str = "ca.pem";
@@ -38,7 +38,7 @@ fn text(error: impl ToString) -> String {
 }
 
 /// The TLS configuration of a listener.
-pub(super) fn config(
+pub(crate) fn config(
     folder: &Path,
     instance: &Instance,
     listening: &Listening,

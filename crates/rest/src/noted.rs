@@ -2,14 +2,14 @@
 
 use europa_api::rest::{Action, Applied};
 
-use super::Api;
-use super::who::Who;
+use crate::state::Api;
+use crate::who::Who;
 
 /// Most names of objects in an event.
 const MOST_NAMES: usize = 16;
 
 /// Notes a change with its actor. Forgets the tokens of removed users.
-pub(super) fn applied(api: &Api, who: &Who, applied: &Applied) {
+pub(crate) fn applied(api: &Api, who: &Who, applied: &Applied) {
     if applied.dry_run || applied.changes.is_empty() {
         return;
     }

@@ -15,14 +15,14 @@ use europa_api::Role;
 use europa_api::rest::ProblemDetails;
 use europa_capture::wire::Line;
 use europa_capture::{CaptureError, Named, Session, describe, find};
+use europa_node::Instance;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::Api;
-use super::problem::Problem;
-use super::who::Who;
-use crate::Instance;
+use crate::problem::Problem;
+use crate::state::Api;
+use crate::who::Who;
 
 /// Time between two looks at the rings.
 const EVERY: Duration = Duration::from_millis(5);
@@ -31,14 +31,14 @@ const IDLE: Duration = Duration::from_millis(200);
 /// Pieces that may wait for a slow reader.
 const WAITING: usize = 16;
 
-pub(super) fn routes() -> Router<Api> {
+pub(crate) fn routes() -> Router<Api> {
     Router::new().route("/v1/captures", get(capture))
 }
 
 /// The settings of a requested capture.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(crate) struct Wanted {
     target: String,
     #[serde(default = "whole")]
     snaplen: u32,
@@ -60,7 +60,7 @@ fn rate() -> u32 {
         ("snaplen" = Option<u32>, Query, description = "Bytes of a frame, at most"),
         ("rate" = Option<u32>, Query, description = "Frames a second and direction, at most")),
     responses((status = 200, description = "Packets, one a line", content_type = "application/x-ndjson")))]
-pub(super) async fn capture(
+pub(crate) async fn capture(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Query(wanted): Query<Wanted>,

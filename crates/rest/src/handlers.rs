@@ -8,11 +8,11 @@ use europa_api::rest::{HandlerValue, ProblemDetails, Said};
 use europa_router::orders::Order;
 use serde::Deserialize;
 
-use super::Api;
-use super::problem::{Answer, NoOptions, Problem};
-use super::who::Who;
+use crate::problem::{Answer, NoOptions, Problem};
+use crate::state::Api;
+use crate::who::Who;
 
-pub(super) fn routes() -> Router<Api> {
+pub(crate) fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/routers/{slice}/{name}/handlers/{path}", put(write))
         .route("/v1/routers/{slice}/{name}/restart", post(restart))
@@ -23,7 +23,7 @@ pub(super) fn routes() -> Router<Api> {
 /// The parameter of a reader.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Parameter {
+pub(crate) struct Parameter {
     #[serde(default)]
     parameter: String,
 }
@@ -38,7 +38,7 @@ pub(super) struct Parameter {
         (status = 200, description = "What was read", body = ref("#/components/schemas/HandlerValue")),
         (status = 409, description = "The router refuses or does not run",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
-pub(super) async fn read(
+pub(crate) async fn read(
     State(api): State<Api>,
     Path((slice, name, path)): Path<(String, String, String)>,
     Query(query): Query<Parameter>,
@@ -57,7 +57,7 @@ pub(super) async fn read(
         (status = 200, description = "It is written", body = ref("#/components/schemas/HandlerValue")),
         (status = 409, description = "The router refuses or does not run",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
-pub(super) async fn write(
+pub(crate) async fn write(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Path((slice, name, path)): Path<(String, String, String)>,
@@ -78,26 +78,21 @@ pub(super) async fn write(
         (status = 200, description = "The new process forwards", body = ref("#/components/schemas/Said")),
         (status = 404, description = "No such router",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
-pub(super) async fn restart(
+pub(crate) async fn restart(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Path((slice, name)): Path<(String, String)>,
 ) -> Answer<Said> {
     let name = format!("{slice}/{name}");
-    let router = name.clone();
-    api.control.ask_later(move |node, reply| node.restart(&router, reply)).await??;
+    api.requests.restart(&name).await?;
     let message = "a new process forwards".to_owned();
     api.events.asked(who.by(), ("router", &name), "Restarted", message);
     Ok(Json(Said::default()))
 }
 
 async fn ask(api: &Api, name: String, order: Order) -> Result<String, Problem> {
-    let who = name.clone();
-    api.control.ask(move |node| node.known_router(&who)).await??;
-    let who = name.clone();
-    let outcome =
-        api.control.ask_later(move |node, reply| node.ask_router(&who, &order, reply)).await?;
-    outcome.map_err(|why| {
+    api.requests.known_router(&name).await?;
+    api.requests.ask_router(&name, order).await?.map_err(|why| {
         let detail = format!("router {name}: {why}");
         // A router has no other answer than a text.
         let is_missing =

@@ -10,20 +10,20 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Router};
 use europa_api::rest::{Event, ProblemDetails};
+use europa_node::logs;
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::Api;
-use super::owners::View;
-use super::problem::Problem;
-use super::who::Who;
-use crate::logs;
+use crate::owners::View;
+use crate::problem::Problem;
+use crate::state::Api;
+use crate::who::Who;
 
 /// How often a log that is followed is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-pub(super) fn routes() -> Router<Api> {
+pub(crate) fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/events", get(events))
         .route("/v1/logs/{of}", get(log))
@@ -33,7 +33,7 @@ pub(super) fn routes() -> Router<Api> {
 /// Options of `/v1/events`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Since {
+pub(crate) struct Since {
     #[serde(default)]
     follow: bool,
     #[serde(default)]
@@ -43,7 +43,7 @@ pub(super) struct Since {
 /// Options of a log.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Following {
+pub(crate) struct Following {
     #[serde(default)]
     follow: bool,
     #[serde(default = "some")]
@@ -60,7 +60,7 @@ fn some() -> usize {
         ("after" = Option<u64>, Query, description = "Only events after this number")),
     responses((status = 200, description = "Events, one a line",
         body = ref("#/components/schemas/Event"), content_type = "application/x-ndjson")))]
-pub(super) async fn events(
+pub(crate) async fn events(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Query(query): Query<Since>,
@@ -115,7 +115,7 @@ async fn after(api: &Api, who: &Who, number: u64) -> Result<(Vec<Event>, u64), P
         ("follow" = Option<bool>, Query, description = "Go on with what is written"),
         ("lines" = Option<usize>, Query, description = "So many of the last lines; 200")),
     responses((status = 200, description = "The log", content_type = "text/plain")))]
-pub(super) async fn log(
+pub(crate) async fn log(
     State(api): State<Api>,
     Path(of): Path<String>,
     Query(query): Query<Following>,
@@ -123,8 +123,7 @@ pub(super) async fn log(
     if matches!(of.as_str(), "node" | "switch") {
         return show(&api, &of, &query);
     }
-    let host = of.clone();
-    if !api.control.ask(move |node| node.has_host(&host)).await? {
+    if !api.requests.has_host(&of).await? {
         let detail =
             format!("there is no log of {of}; there are node, switch, hosts, and SLICE/ROUTER");
         return Err(ProblemDetails::not_found(detail).into());
@@ -139,15 +138,14 @@ pub(super) async fn log(
         ("follow" = Option<bool>, Query, description = "Go on with what is written"),
         ("lines" = Option<usize>, Query, description = "So many of the last lines; 200")),
     responses((status = 200, description = "The log", content_type = "text/plain")))]
-pub(super) async fn router_log(
+pub(crate) async fn router_log(
     State(api): State<Api>,
     Path((slice, name)): Path<(String, String)>,
     Query(query): Query<Following>,
 ) -> Result<Response, Problem> {
     let of = format!("{slice}/{name}");
-    let who = of.clone();
     // File names are made from it: only from names of existing objects.
-    api.control.ask(move |node| node.known_log(&who)).await??;
+    api.requests.known_log(&of).await?;
     show(&api, &of, &query)
 }
 

@@ -6,10 +6,11 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use utoipa::OpenApi;
 
-use super::problem::NoOptions;
-use super::{Api, apply, captures, filters, handlers, lsps, metrics, objects, streams, tokens};
+use crate::problem::NoOptions;
+use crate::state::Api;
+use crate::{apply, captures, filters, handlers, lsps, metrics, objects, streams, tokens};
 
-pub(super) fn routes() -> Router<Api> {
+pub(crate) fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/openapi.json", get(description))
         .route("/v1/schema.json", get(schema))

@@ -6,24 +6,24 @@ use axum::http::{HeaderMap, header};
 use axum::routing::{post, put};
 use axum::{Extension, Json, Router};
 use europa_api::rest::{Applied, ApplyRequest, ProblemDetails, SourceText};
-use europa_api::{Bundle, Documents, Kept, Key, Problem as Mistake, Rights, Verdict};
+use europa_api::{Bundle, Documents, Kept, Key, Rights, Verdict};
 use europa_compile::compile_text;
-use europa_control::{Refusal, Submission};
+use europa_control::{Accepted, Refusal, Submission};
+use europa_node::check_machine;
+use europa_node::store::Stored;
 use serde::Deserialize;
 
-use super::objects::{kind, missing, objects};
-use super::owners::{Owned, Roles, View};
-use super::problem::{Answer, Problem};
-use super::who::Who;
-use super::{Api, elsewhere, noted};
-use crate::cores::cores;
-use crate::store::Stored;
-use crate::{program, slow_path};
+use crate::objects::{kind, missing, objects};
+use crate::owners::{Owned, Roles, View};
+use crate::problem::{Answer, Problem};
+use crate::state::Api;
+use crate::who::Who;
+use crate::{elsewhere, noted};
 
 /// Times that a change is checked again because another one came between.
 const TRIES: usize = 16;
 
-pub(super) fn routes() -> Router<Api> {
+pub(crate) fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/apply", post(apply))
         .route("/v1/{kinds}/{name}", put(put_one).delete(delete_one))
@@ -33,7 +33,7 @@ pub(super) fn routes() -> Router<Api> {
 /// Options in the query, for requests whose body is plain YAML.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Options {
+pub(crate) struct Options {
     #[serde(default)]
     dry_run: bool,
     #[serde(default)]
@@ -43,7 +43,7 @@ pub(super) struct Options {
 /// Options of a change to one object.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct OptionsOfOne {
+pub(crate) struct OptionsOfOne {
     #[serde(default)]
     dry_run: bool,
 }
@@ -67,7 +67,7 @@ enum Wish {
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json"),
         (status = 500, description = "It failed and was taken back",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
-pub(super) async fn apply(
+pub(crate) async fn apply(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Query(options): Query<Options>,
@@ -99,7 +99,7 @@ pub(super) async fn apply(
         (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
         (status = 422, description = "Mistakes; nothing was changed",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
-pub(super) async fn put_one(
+pub(crate) async fn put_one(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Path((kinds, name)): Path<(String, String)>,
@@ -120,7 +120,7 @@ pub(super) async fn put_one(
         (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
         (status = 422, description = "Mistakes; nothing was changed",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
-pub(super) async fn put_router(
+pub(crate) async fn put_router(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Path((kinds, slice, name)): Path<(String, String, String)>,
@@ -140,7 +140,7 @@ pub(super) async fn put_router(
         (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
         (status = 422, description = "Others need it; nothing was changed",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
-pub(super) async fn delete_one(
+pub(crate) async fn delete_one(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Path((kinds, name)): Path<(String, String)>,
@@ -159,7 +159,7 @@ pub(super) async fn delete_one(
         (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
         (status = 422, description = "Others need it; nothing was changed",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
-pub(super) async fn delete_router(
+pub(crate) async fn delete_router(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Path((kinds, slice, name)): Path<(String, String, String)>,
@@ -216,8 +216,7 @@ async fn carry_out(api: &Api, who: &Who, wish: Wish) -> Answer<Applied> {
     // One after the other: a change between check and change comes from elsewhere.
     let _turn = api.turn.lock().await;
     for _ in 0..TRIES {
-        let asking = api.control.ask(|node| (node.accepted(), node.accepted_documents()));
-        let ((base, stored), documents) = asking.await?;
+        let Accepted { revision: base, stored, documents } = api.requests.accepted().await?;
         if let Wish::Delete { key, .. } = &*wish {
             may_delete(api, who, key, &stored, &documents).await?;
         }
@@ -234,8 +233,9 @@ async fn carry_out(api: &Api, who: &Who, wish: Wish) -> Answer<Applied> {
         let submission = tokio::task::spawn_blocking(checking)
             .await
             .map_err(|error| ProblemDetails::failed(error.to_string()))??;
-        look(api).await?;
-        let outcome = api.control.ask_later(|node, reply| node.submit(submission, reply)).await?;
+        // Changes by other programs: this one repairs them.
+        api.requests.look_at_hosts(&api.instance).await?;
+        let outcome = api.requests.submit(submission).await?;
         match outcome {
             Ok(applied) => {
                 noted::applied(api, who, &applied);
@@ -276,21 +276,10 @@ async fn may_delete(
         Verdict::Forbidden(why) => Err(ProblemDetails::forbidden(why).into()),
         Verdict::Allowed | Verdict::Unknown => {
             let kind: &'static str =
-                super::objects::KINDS.iter().find(|k| k.1 == key.kind).map_or("", |k| k.1);
+                crate::objects::KINDS.iter().find(|k| k.1 == key.kind).map_or("", |k| k.1);
             Err(missing(kind, &key.name, &objects(api, who, kind).await?).into())
         }
     }
-}
-
-/// Has the node notice changes by other programs, which its next change repairs.
-async fn look(api: &Api) -> Result<(), Problem> {
-    let hosts = api.control.ask(|node| node.hosts_made()).await?;
-    let instance = api.instance.clone();
-    let looking = move || (crate::hosts::look(&instance, &hosts), hosts);
-    let (found, hosts) = tokio::task::spawn_blocking(looking)
-        .await
-        .map_err(|error| ProblemDetails::failed(error.to_string()))?;
-    Ok(api.control.ask(move |node| node.note_drift(&hosts, found)).await?)
 }
 
 /// Checks a wish. `owner`: documents and roles of a caller that is no admin. `own`: names of this
@@ -325,11 +314,6 @@ fn check(
             (Bundle::default(), false, *dry_run, false)
         }
     };
-    let machine = |router: &europa_api::Router, problems: &mut Vec<_>| {
-        slow_path::check(router, problems);
-        program::check(router, problems);
-        cpus(router, &cores(), problems);
-    };
     let mut documents = match owner {
         Some((documents, roles)) => {
             let owned = Owned { documents, roles, kept: &all, colour };
@@ -337,13 +321,13 @@ fn check(
                 let gone = owned.prunable();
                 kept.retain(|kept| !gone.contains(&kept.key));
             }
-            owned.check(&bundle, &kept, machine)?
+            owned.check(&bundle, &kept, check_machine)?
         }
         None if prune => bundle
-            .replace(&kept, machine)
+            .replace(&kept, check_machine)
             .map_err(|problems| ProblemDetails::of(&problems, colour))?,
         None => bundle
-            .merge_checked(&kept, machine)
+            .merge_checked(&kept, check_machine)
             .map_err(|problems| ProblemDetails::of(&problems, colour))?,
     };
     if let Some(problems) = elsewhere::refused(&documents, own, &bundle.sources) {
@@ -352,38 +336,5 @@ fn check(
     let kept = documents.iter().map(|document| Kept::of(&document)).collect::<Result<_, _>>();
     let kept = kept.map_err(|error| ProblemDetails::failed(error.to_string()))?;
     documents.complete();
-    Ok(Submission { base, documents, kept, dry_run, at: crate::events::now() })
-}
-
-/// A router's CPUs are some that Europa may use.
-fn cpus(router: &europa_api::Router, known: &[usize], problems: &mut Vec<Mistake>) {
-    for cpu in router.cpu.iter().filter(|cpu| !known.contains(&usize::from(cpu.value))) {
-        let all: Vec<String> = known.iter().map(usize::to_string).collect();
-        problems.push(
-            Mistake::new(cpu.place, format!("there is no CPU {cpu} that routers may use"))
-                .label("no such CPU")
-                .help(format!("there are: {}", all.join(", "))),
-        );
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use europa_api::{Problems, Source, parse};
-
-    #[test]
-    fn cpus_are_those_of_the_machine() {
-        let text = "kind: slice\nname: s\n---\nkind: router\nname: r\nslice: s\n\
-                    interfaces: {}\nfast_path: {click: Idle}\ncpu: [1, 99]\n";
-        let sources = [Source { path: "t.yaml".into(), text: text.to_owned() }];
-        let documents = parse(&sources).unwrap_or_else(|p| panic!("{}", p.render(false)));
-        let mut problems = Vec::new();
-        cpus(&documents.routers[0], &[0, 1], &mut problems);
-        let report = Problems::new(problems, &sources).render(false);
-        for part in ["there is no CPU 99", "t.yaml:9:10", "there are: 0, 1"] {
-            assert!(report.contains(part), "{part} is not in\n{report}");
-        }
-        assert!(!report.contains("no CPU 1 "), "{report}");
-    }
+    Ok(Submission { base, documents, kept, dry_run, at: europa_node::now() })
 }

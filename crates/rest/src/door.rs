@@ -8,8 +8,6 @@
 //! node has time for others.
 
 use std::io;
-use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixListener};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -20,18 +18,17 @@ use axum::middleware::{from_extractor, map_response};
 use axum::routing::get;
 use axum::{Extension, Json, Router};
 use europa_api::rest::{FilterChanged, FilterChanges, FilterList, ProblemDetails};
-use europa_port::{Namespace, in_namespace};
+use europa_node::OpenedDoor;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::{Sleep, sleep};
 
-use super::problem::{self, Answer, NoOptions};
-use super::who::Who;
-use super::{Api, filters};
+use crate::filters;
+use crate::problem::{self, Answer, NoOptions};
+use crate::state::Api;
+use crate::who::Who;
 
-/// The socket's name.
-const NAME: &str = "europa";
 /// Connections of a router at a time. More wait.
 const MOST_CONNECTIONS: usize = 4;
 /// How long one lasts.
@@ -41,40 +38,9 @@ const MOST_BYTES: usize = 16 << 20;
 /// Between two requests.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A door to serve.
-pub(super) struct Opened {
-    listener: UnixListener,
-    slice: String,
-    closed: oneshot::Receiver<()>,
-}
-
-/// Opens doors. An unused one opens none.
-#[derive(Clone, Default)]
-pub(crate) struct Doors(pub(super) Option<mpsc::UnboundedSender<Opened>>);
-
-/// A door that is open until this is dropped.
-pub(crate) struct Door(#[expect(dead_code, reason = "its end is what counts")] oneshot::Sender<()>);
-
-impl Doors {
-    /// Opens the door of a router of this slice.
-    ///
-    /// # Errors
-    /// When there is such a socket already, whose ever that may be.
-    pub(crate) fn open(&self, inside: &Namespace, slice: &str) -> io::Result<Option<Door>> {
-        let Some(doors) = &self.0 else { return Ok(None) };
-        let address = SocketAddr::from_abstract_name(NAME)?;
-        let listener = in_namespace(inside, || UnixListener::bind_addr(&address))??;
-        listener.set_nonblocking(true)?;
-        let (open, closed) = oneshot::channel();
-        // The server has gone: so does the node.
-        let _ = doors.send(Opened { listener, slice: slice.to_owned(), closed });
-        Ok(Some(Door(open)))
-    }
-}
-
 /// Serves all open doors, until no node is left that could open one.
-pub(super) async fn serve(api: Api, mut doors: mpsc::UnboundedReceiver<Opened>) {
-    while let Some(Opened { listener, slice, closed }) = doors.recv().await {
+pub(crate) async fn serve(api: Api, mut doors: mpsc::UnboundedReceiver<OpenedDoor>) {
+    while let Some(OpenedDoor { listener, slice, closed }) = doors.recv().await {
         let listener = match tokio::net::UnixListener::from_std(listener) {
             Ok(listener) => listener,
             Err(error) => {

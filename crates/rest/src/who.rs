@@ -18,12 +18,13 @@ use axum::response::{IntoResponse, Response};
 use axum::serve::IncomingStream;
 use europa_api::rest::{ProblemDetails, Whoami};
 use europa_api::{ROOT, Role};
+use europa_node::By;
 use http_body_util::Limited;
 use tokio::net::UnixListener;
 
-use super::problem::Problem;
-use super::{Api, owners};
-use crate::events::By;
+use crate::owners;
+use crate::problem::Problem;
+use crate::state::Api;
 
 /// Largest request of a user that is no admin.
 const MOST_BYTES: usize = 16 << 20;
@@ -33,7 +34,7 @@ const INSIDE: &str = "a slow path";
 
 /// The other end of a connection.
 #[derive(Clone, Debug)]
-pub(super) enum Peer {
+pub(crate) enum Peer {
     /// A process of this machine, by its user id as the kernel tells it.
     Local(Option<u32>),
     /// A connection by TLS.
@@ -46,11 +47,11 @@ pub(super) enum Peer {
 
 /// The token that a connection has shown, with the generation of its user's document.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Proved(Arc<Mutex<Option<(String, String, u64)>>>);
+pub(crate) struct Proved(Arc<Mutex<Option<(String, String, u64)>>>);
 
 impl Proved {
     /// Token id, user and generation.
-    pub(super) fn get(&self) -> Option<(String, String, u64)> {
+    pub(crate) fn get(&self) -> Option<(String, String, u64)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -67,7 +68,7 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
 
 /// The identity of a request.
 #[derive(Clone, Debug)]
-pub(super) struct Who {
+pub(crate) struct Who {
     name: String,
     from: String,
     /// None: it may do everything.
@@ -76,42 +77,42 @@ pub(super) struct Who {
 
 impl Who {
     /// The machine's administrator.
-    pub(super) fn root() -> Who {
+    pub(crate) fn root() -> Who {
         Who { name: ROOT.to_owned(), from: "local".to_owned(), roles: None }
     }
 
     /// A program in a slow path of a slice.
-    pub(super) fn inside(slice: &str) -> Who {
+    pub(crate) fn inside(slice: &str) -> Who {
         let roles = BTreeMap::from([(slice.to_owned(), Role::Owner)]);
         let (name, from) = (format!("slice {slice}"), INSIDE.to_owned());
         Who { name, from, roles: Some(Arc::new(roles)) }
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// Whether it is no program of a slow path.
-    pub(super) fn is_outside(&self) -> bool {
+    pub(crate) fn is_outside(&self) -> bool {
         self.from != INSIDE
     }
 
-    pub(super) fn is_admin(&self) -> bool {
+    pub(crate) fn is_admin(&self) -> bool {
         self.roles.is_none()
     }
 
     /// Roles on slices; none for a caller with all rights.
-    pub(super) fn roles(&self) -> Option<Arc<BTreeMap<String, Role>>> {
+    pub(crate) fn roles(&self) -> Option<Arc<BTreeMap<String, Role>>> {
         self.roles.clone()
     }
 
     /// As events have it.
-    pub(super) fn by(&self) -> By {
+    pub(crate) fn by(&self) -> By {
         By { who: self.name.clone(), from: self.from.clone() }
     }
 
     /// Whether the role on a slice suffices. A slice on which there is none is not there.
-    pub(super) fn may(&self, needed: Role, slice: &str) -> Result<(), ProblemDetails> {
+    pub(crate) fn may(&self, needed: Role, slice: &str) -> Result<(), ProblemDetails> {
         let Some(roles) = &self.roles else { return Ok(()) };
         match roles.get(slice) {
             None => Err(ProblemDetails::not_found(format!("there is no slice {slice}"))),
@@ -124,7 +125,7 @@ impl Who {
         }
     }
 
-    pub(super) fn whoami(&self) -> Whoami {
+    pub(crate) fn whoami(&self) -> Whoami {
         let roles = self.roles.as_ref().map(|roles| (**roles).clone()).unwrap_or_default();
         let (name, from) = (self.name.clone(), self.from.clone());
         Whoami { name, admin: self.is_admin(), roles, from }
@@ -181,8 +182,7 @@ async fn identify(api: &Api, peer: Option<Peer>, token: &str) -> Result<Who, Pro
         Some(Peer::Remote { from, proved }) => {
             let proof = api.tokens.check(token);
             let (id, name) = proof.ok_or_else(ProblemDetails::unauthenticated)?;
-            let user = name.clone();
-            let found = api.control.ask(move |node| node.user(&user)).await?;
+            let found = api.requests.user(&name).await?;
             let (user, generation) = found.ok_or_else(ProblemDetails::unauthenticated)?;
             proved.set((id, name.clone(), generation));
             let roles = user.roles.0.iter().map(|(slice, role)| (slice.to_string(), role.value));
@@ -220,7 +220,7 @@ async fn allow(who: &Who, request: Request) -> Result<(Request, String), Problem
 }
 
 /// Lets requests through whose caller may make them.
-pub(super) async fn guard(State(api): State<Api>, request: Request, next: Next) -> Response {
+pub(crate) async fn guard(State(api): State<Api>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get().map(|ConnectInfo(peer): &ConnectInfo<Peer>| peer.clone());
     let token = bearer(request.headers()).unwrap_or_default().to_owned();
     let who = match identify(&api, peer, &token).await {

@@ -11,13 +11,13 @@ use axum::middleware::from_extractor;
 use axum::routing::{delete, get};
 use axum::{Extension, Json, Router};
 use europa_api::rest::{MadeToken, NewToken, ProblemDetails, Said, TokenInfo, TokenList};
+use europa_node::store::StoredToken;
 use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 
-use super::Api;
-use super::problem::{Answer, NoOptions, Problem};
-use super::who::Who;
-use crate::store::StoredToken;
+use crate::problem::{Answer, NoOptions, Problem};
+use crate::state::Api;
+use crate::who::Who;
 
 /// The prefix of every token, by which scanners of source code recognise one.
 const PREFIX: &str = "europa";
@@ -69,7 +69,7 @@ impl Tokens {
     }
 
     /// Id and user of a token, if it is valid. An unknown id takes as long as a wrong secret.
-    pub(super) fn check(&self, token: &str) -> Option<(String, String)> {
+    pub(crate) fn check(&self, token: &str) -> Option<(String, String)> {
         let mut parts = token.splitn(3, '_');
         let (prefix, id, secret) = (parts.next(), parts.next(), parts.next().unwrap_or_default());
         let hash: Hash = Sha256::digest(secret.as_bytes()).into();
@@ -80,12 +80,12 @@ impl Tokens {
     }
 
     /// Whether a token is still valid.
-    pub(super) fn is_valid(&self, id: &str) -> bool {
+    pub(crate) fn is_valid(&self, id: &str) -> bool {
         self.read(|all| all.get(id).is_some_and(Token::is_valid))
     }
 
     /// Forgets the tokens of a user that has gone.
-    pub(super) fn forget(&self, user: &str) {
+    pub(crate) fn forget(&self, user: &str) {
         self.write(|all| all.retain(|_, token| token.stored.info.user != user));
     }
 
@@ -140,7 +140,7 @@ fn random<const N: usize>() -> Result<[u8; N], ProblemDetails> {
     Ok(bytes)
 }
 
-pub(super) fn routes() -> Router<Api> {
+pub(crate) fn routes() -> Router<Api> {
     Router::new()
         .route("/v1/users/{user}/tokens", get(list).post(create))
         .route("/v1/users/{user}/tokens/{id}", delete(revoke))
@@ -149,9 +149,8 @@ pub(super) fn routes() -> Router<Api> {
 
 /// Whether there is such a user, as far as the caller may know.
 async fn known(api: &Api, who: &Who, user: &str) -> Result<(), Problem> {
-    let name = user.to_owned();
     let is_own = who.is_admin() || who.name() == user;
-    let there = api.control.ask(move |node| node.user(&name).is_some()).await?;
+    let there = api.requests.user(user).await?.is_some();
     match is_own && there {
         true => Ok(()),
         false => Err(ProblemDetails::not_found(format!("there is no user {user}")).into()),
@@ -162,7 +161,7 @@ async fn known(api: &Api, who: &Who, user: &str) -> Result<(), Problem> {
 #[utoipa::path(get, path = "/v1/users/{user}/tokens", tag = "users", operation_id = "list_tokens",
     params(("user" = String, Path, description = "The user")),
     responses((status = 200, description = "Its tokens", body = ref("#/components/schemas/TokenList"))))]
-pub(super) async fn list(
+pub(crate) async fn list(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Path(user): Path<String>,
@@ -176,7 +175,7 @@ pub(super) async fn list(
     params(("user" = String, Path, description = "The user")),
     request_body = ref("#/components/schemas/NewToken"),
     responses((status = 200, description = "The token", body = ref("#/components/schemas/MadeToken"))))]
-pub(super) async fn create(
+pub(crate) async fn create(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Path(user): Path<String>,
@@ -206,8 +205,7 @@ pub(super) async fn create(
     let hash = hex(&Sha256::digest(secret.as_bytes()));
     let stored = StoredToken { info: info.clone(), hash };
     let expired = api.tokens.expired();
-    let (put, gone) = (vec![stored.clone()], expired.clone());
-    api.control.ask_later(move |node, reply| node.write_tokens(put, gone, reply)).await??;
+    api.requests.write_tokens(vec![stored.clone()], expired.clone()).await?;
     expired.iter().for_each(|id| api.tokens.write(|all| drop(all.remove(id))));
     api.tokens.put(stored);
     let message = format!("token {id}, valid until {}", info.expires);
@@ -220,7 +218,7 @@ pub(super) async fn create(
     params(("user" = String, Path, description = "The user"),
         ("id" = String, Path, description = "The token's id, or `all`")),
     responses((status = 200, description = "It is revoked", body = ref("#/components/schemas/Said"))))]
-pub(super) async fn revoke(
+pub(crate) async fn revoke(
     State(api): State<Api>,
     Extension(who): Extension<Who>,
     Path((user, id)): Path<(String, String)>,
@@ -234,8 +232,7 @@ pub(super) async fn revoke(
     }
     // No request gets through while the store is written.
     ids.iter().for_each(|id| api.tokens.write(|all| drop(all.remove(id))));
-    let gone = ids.clone();
-    api.control.ask_later(move |node, reply| node.write_tokens(Vec::new(), gone, reply)).await??;
+    api.requests.write_tokens(Vec::new(), ids.clone()).await?;
     let lines: Vec<String> = ids.iter().map(|id| format!("token {id} is revoked")).collect();
     for line in &lines {
         api.events.asked(who.by(), ("user", &user), "TokenRevoked", line.clone());

@@ -1,8 +1,9 @@
 //! The REST interface: a Unix socket, served by a thread of its own.
 //!
-//! Handlers own nothing. They ask the node's loop through [`Control`] and wait; files are read,
-//! configurations parsed and streams fed here, so that the loop never waits for a client. A new
-//! resource is a file with a `routes()` of its own, and its functions in the list in `openapi`.
+//! Handlers own nothing. They ask the node's loop by [`europa_node::Requests`] and wait. Files are
+//! read, configurations parsed and streams fed here, so that the loop never waits for a client. A new
+//! resource is a file with a `routes()` of its own, its line in `routes`, and its functions in the
+//! list in `openapi`.
 //!
 //! | file       | resources                                     |
 //! |------------|-----------------------------------------------|
@@ -24,6 +25,10 @@
 //! | `authority`| certificates                                  |
 //! | `strangers`| connections that have proved nothing yet      |
 //! | `openapi`  | `/v1/openapi.json`, `/v1/schema.json`         |
+//! | `routes`   | the paths of all of these                     |
+//! | `openmetrics` | counters as Prometheus reads them          |
+//! | `problem`  | answers to requests that fail                 |
+//! | `settings`, `state` | where it listens; what handlers share |
 
 mod apply;
 mod authority;
@@ -37,9 +42,13 @@ mod metrics;
 mod noted;
 mod objects;
 mod openapi;
+mod openmetrics;
 mod owners;
 mod problem;
+mod routes;
 mod secure;
+mod settings;
+mod state;
 mod strangers;
 mod streams;
 mod tokens;
@@ -53,52 +62,36 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use axum::{Extension, Router};
-use tokio::sync::{Mutex, mpsc, oneshot};
+use axum::Extension;
+use europa_node::{Behind, Doing, NodeError};
+use tokio::sync::oneshot;
 
-pub(crate) use self::door::{Door, Doors};
 pub use self::openapi::openapi;
-pub(crate) use self::secure::Secure;
-pub(crate) use self::tokens::Tokens;
+use self::routes::routes;
+use self::secure::Secure;
+pub use self::settings::{Listening, Settings};
+use self::state::Api;
+use self::tokens::Tokens;
 use self::who::{Peer, Who};
-use crate::control::Control;
-use crate::events::Events;
-use crate::{Doing, Instance, NodeError};
 
 /// How long connections may take to end when the node goes.
 const FAREWELL: Duration = Duration::from_millis(300);
-/// Largest request: a configuration of very many routers.
-const MOST_BYTES: usize = 64 << 20;
-
-/// The state of every handler.
-#[derive(Clone)]
-pub(crate) struct Api {
-    pub(crate) control: Control,
-    pub(crate) events: Events,
-    pub(crate) instance: Instance,
-    /// Held while desired state changes: other changes wait.
-    pub(crate) turn: Arc<Mutex<()>>,
-    pub(crate) tokens: Tokens,
-}
-
-/// The thread that serves.
-pub(crate) struct Rest {
+/// The thread that serves, until it is told to end.
+pub struct Rest {
     stop: oneshot::Sender<()>,
-    doors: Doors,
     thread: JoinHandle<()>,
 }
 
 impl Rest {
     /// Listens, and serves from now on.
-    pub(crate) fn start(
-        instance: &Instance,
-        control: Control,
-        events: Events,
-        metrics_at: Option<SocketAddr>,
-        tokens: Tokens,
-        secure: Option<Secure>,
-    ) -> Result<Rest, NodeError> {
-        let scraped = metrics_at.map(listen).transpose()?;
+    ///
+    /// # Errors
+    /// It cannot listen somewhere, or a certificate cannot be used.
+    pub fn start(settings: Settings, behind: Behind) -> Result<Rest, NodeError> {
+        let Behind { requests, events, instance, lifetime, tokens, doors } = behind;
+        let scraped = settings.metrics_at.map(listen).transpose()?;
+        let listening = settings.listening.as_ref();
+        let secure = listening.map(|at| Secure::open(&instance, lifetime, at)).transpose()?;
         let path = instance.socket();
         let what = || format!("listening at {}", path.display());
         let listener = UnixListener::bind(&path).doing(what())?;
@@ -110,13 +103,18 @@ impl Rest {
             .max_blocking_threads(4)
             .build()
             .doing("starting the REST interface")?;
-        let instance = instance.clone();
-        let api = Api { control, events, instance, turn: Arc::default(), tokens };
+        let api = Api {
+            requests,
+            events,
+            instance,
+            settings: settings.into(),
+            turn: Arc::default(),
+            tokens: Tokens::new(tokens),
+        };
         if let Some(secure) = secure {
             secure.start(api.clone())?;
         }
         let (stop, stopped) = oneshot::channel::<()>();
-        let (doors, opened) = mpsc::unbounded_channel();
         let serve = async move {
             let listener = match tokio::net::UnixListener::from_std(listener) {
                 Ok(listener) => listener,
@@ -131,7 +129,7 @@ impl Rest {
                     Err(error) => tracing::error!("metrics: {error}"),
                 }
             }
-            tokio::spawn(door::serve(api.clone(), opened));
+            tokio::spawn(door::serve(api.clone(), doors));
             let (end, ended) = oneshot::channel::<()>();
             let routes = routes(api).into_make_service_with_connect_info::<Peer>();
             let served = axum::serve(listener, routes).with_graceful_shutdown(async {
@@ -152,16 +150,11 @@ impl Rest {
             .name("rest".into())
             .spawn(move || runtime.block_on(serve))
             .doing("starting the REST interface")?;
-        Ok(Rest { stop, doors: Doors(Some(doors)), thread })
-    }
-
-    /// The thread that opens doors for slices.
-    pub(crate) fn doors(&self) -> Doors {
-        self.doors.clone()
+        Ok(Rest { stop, thread })
     }
 
     /// Ends it, when answers under way have been sent.
-    pub(crate) fn end(self) {
+    pub fn end(self) {
         let _ = self.stop.send(());
         let _ = self.thread.join();
     }
@@ -172,24 +165,4 @@ fn listen(at: SocketAddr) -> Result<TcpListener, NodeError> {
     let listener = TcpListener::bind(at).doing(format!("listening at {at} for metrics"))?;
     listener.set_nonblocking(true).doing(format!("listening at {at} for metrics"))?;
     Ok(listener)
-}
-
-fn routes(api: Api) -> Router {
-    Router::new()
-        .merge(apply::routes())
-        .merge(objects::routes())
-        .merge(filters::routes())
-        .merge(handlers::routes())
-        .merge(lsps::routes())
-        .merge(metrics::routes())
-        .merge(streams::routes())
-        .merge(openapi::routes())
-        .merge(captures::routes())
-        .merge(tokens::routes())
-        .fallback(problem::no_such_path)
-        .method_not_allowed_fallback(problem::no_such_method)
-        .layer(axum::middleware::from_fn_with_state(api.clone(), who::guard))
-        .layer(axum::extract::DefaultBodyLimit::max(MOST_BYTES))
-        .layer(axum::middleware::map_response(problem::as_problem))
-        .with_state(api)
 }

@@ -1,0 +1,205 @@
+//! The requests that a node's loop answers: all that an interface to users can do with a node.
+//!
+//! Each is a message to the loop, whose answer the caller awaits. All fail with status 503 if the
+//! node ends.
+
+use europa_api::User;
+use europa_api::rest::{FilterChanged, FilterList, NodeInfo, Object, ProblemDetails, Said};
+use europa_api::stats::NodeStats;
+use europa_control::{Accepted, Outcome, Submission};
+use europa_router::orders::Order;
+use europa_signaller::orders::Shown;
+
+use crate::control::Control;
+use crate::hosts;
+use crate::instance::Instance;
+use crate::node::OwnChanges;
+use crate::store::StoredToken;
+
+/// Sends requests to a node's loop; clones go to the same one.
+#[derive(Clone)]
+pub struct Requests(Control);
+
+impl Requests {
+    pub(crate) fn new(control: Control) -> Requests {
+        Requests(control)
+    }
+
+    /// About the node itself.
+    ///
+    /// # Errors
+    /// The node ends.
+    pub async fn info(&self) -> Result<NodeInfo, ProblemDetails> {
+        self.0.ask(|node| node.info()).await
+    }
+
+    /// The accepted state.
+    ///
+    /// # Errors
+    /// The node ends.
+    pub async fn accepted(&self) -> Result<Accepted, ProblemDetails> {
+        self.0.ask(|node| node.accepted()).await
+    }
+
+    /// Carries a change out. Answers when it is done, refused or taken back.
+    ///
+    /// # Errors
+    /// The node ends.
+    pub async fn submit(&self, submission: Submission) -> Result<Outcome, ProblemDetails> {
+        self.0.ask_later(|node, reply| node.submit(submission, reply)).await
+    }
+
+    /// Compares hosts with their documents; the next change repairs what differs.
+    ///
+    /// # Errors
+    /// The node ends.
+    pub async fn look_at_hosts(&self, instance: &Instance) -> Result<(), ProblemDetails> {
+        let made = self.0.ask(|node| node.hosts_made()).await?;
+        let instance = instance.clone();
+        let looking = move || (hosts::look(&instance, &made), made);
+        let (found, made) = tokio::task::spawn_blocking(looking)
+            .await
+            .map_err(|error| ProblemDetails::failed(error.to_string()))?;
+        self.0.ask(move |node| node.note_drift(&made, found)).await
+    }
+
+    /// All objects of a kind.
+    ///
+    /// # Errors
+    /// The node ends.
+    pub async fn objects(&self, kind: &'static str) -> Result<Vec<Object>, ProblemDetails> {
+        self.0.ask(move |node| node.objects(kind)).await
+    }
+
+    /// Counters of everything.
+    ///
+    /// # Errors
+    /// The node ends.
+    pub async fn stats(&self) -> Result<NodeStats, ProblemDetails> {
+        self.0.ask(|node| node.stats()).await
+    }
+
+    /// A user, with the generation of its document.
+    ///
+    /// # Errors
+    /// The node ends.
+    pub async fn user(&self, name: &str) -> Result<Option<(User, u64)>, ProblemDetails> {
+        let name = name.to_owned();
+        self.0.ask(move |node| node.user(&name)).await
+    }
+
+    /// Writes tokens to the store, and removes those with the numbers `gone`.
+    ///
+    /// # Errors
+    /// The store refuses, or the node ends.
+    pub async fn write_tokens(
+        &self,
+        put: Vec<StoredToken>,
+        gone: Vec<String>,
+    ) -> Result<(), ProblemDetails> {
+        self.0.ask_later(move |node, reply| node.write_tokens(put, gone, reply)).await?
+    }
+
+    /// The rules of a slice, with their counters.
+    ///
+    /// # Errors
+    /// There is no such slice, the switch does not answer, or the node ends.
+    pub async fn filters(&self, slice: &str) -> Result<FilterList, ProblemDetails> {
+        let slice = slice.to_owned();
+        self.0.ask(move |node| node.filter_list(&slice)).await?
+    }
+
+    /// Changes the rules with numbers of a slice. Answers when they are written down.
+    ///
+    /// # Errors
+    /// A rule is refused, or the node ends.
+    pub async fn change_filters(
+        &self,
+        changes: OwnChanges,
+    ) -> Result<FilterChanged, ProblemDetails> {
+        self.0.ask_later(|node, reply| node.change_own_filters(changes, reply)).await?
+    }
+
+    /// Replaces a router's process, SLICE/ROUTER. Answers when the new one forwards.
+    ///
+    /// # Errors
+    /// There is no such router, it does not start, or the node ends.
+    pub async fn restart(&self, router: &str) -> Result<(), ProblemDetails> {
+        let router = router.to_owned();
+        self.0.ask_later(move |node, reply| node.restart(&router, reply)).await?
+    }
+
+    /// Succeeds if there is such a router, SLICE/ROUTER.
+    ///
+    /// # Errors
+    /// There is none, or the node ends.
+    pub async fn known_router(&self, router: &str) -> Result<(), ProblemDetails> {
+        let router = router.to_owned();
+        self.0.ask(move |node| node.known_router(&router)).await?
+    }
+
+    /// Gives a router's process an order and awaits its answer.
+    ///
+    /// # Errors
+    /// The node ends. The inner error: the router refuses, in its own words, or does not run.
+    pub async fn ask_router(
+        &self,
+        router: &str,
+        order: Order,
+    ) -> Result<Result<String, String>, ProblemDetails> {
+        let router = router.to_owned();
+        self.0.ask_later(move |node, reply| node.ask_router(&router, &order, reply)).await
+    }
+
+    /// The routers that can account for their packets.
+    ///
+    /// # Errors
+    /// The node ends.
+    pub async fn accountable(&self) -> Result<Vec<String>, ProblemDetails> {
+        self.0.ask(|node| node.accountable()).await
+    }
+
+    /// Whether there is a host of this name.
+    ///
+    /// # Errors
+    /// The node ends.
+    pub async fn has_host(&self, name: &str) -> Result<bool, ProblemDetails> {
+        let name = name.to_owned();
+        self.0.ask(move |node| node.has_host(&name)).await
+    }
+
+    /// Succeeds if `of` is a router, SLICE/ROUTER, or a program of its slow path,
+    /// SLICE/ROUTER.PROGRAM.
+    ///
+    /// # Errors
+    /// It is neither, or the node ends.
+    pub async fn known_log(&self, of: &str) -> Result<(), ProblemDetails> {
+        let of = of.to_owned();
+        self.0.ask(move |node| node.known_log(&of)).await?
+    }
+
+    /// The slices that have a signaller.
+    ///
+    /// # Errors
+    /// The node ends.
+    pub async fn signallers(&self) -> Result<Vec<String>, ProblemDetails> {
+        self.0.ask(|node| node.signallers.names()).await
+    }
+
+    /// The flows and paths of a slice, as its signaller shows them.
+    ///
+    /// # Errors
+    /// The node ends. The inner error: the signaller does not answer.
+    pub async fn signalled(&self, slice: &str) -> Result<Result<Shown, String>, ProblemDetails> {
+        let slice = slice.to_owned();
+        self.0.ask_later(move |node, reply| node.signallers.show(&slice, reply)).await
+    }
+
+    /// Ends everything. Answers when it is done.
+    ///
+    /// # Errors
+    /// What could not be removed, or the node ends already.
+    pub async fn end(&self) -> Result<Said, ProblemDetails> {
+        self.0.ask_later(|node, reply| node.end(reply)).await?
+    }
+}
