@@ -1,13 +1,26 @@
 //! The rules of all slices, as they are wanted and as the switch has them.
 //!
 //! A slice's rules come from documents (`kind: filters`) and, with numbers, from requests. This
-//! file has the desired rules, and the switch's numbers of slices, interfaces and rules;
-//! `node/filters.rs` sends them to the switch.
+//! file has the desired rules, and the switch's numbers of slices, interfaces and rules. An actor
+//! owns them: a thread of its own, so no other request waits while it works on many rules.
+//!
+//! | file      | concern                                                            |
+//! |-----------|--------------------------------------------------------------------|
+//! | `actor`   | the thread: changes, lists, and all rules for a new switch         |
+//! | `index`   | the facts that the node's loop needs of them                       |
+//! | `orders`  | the actor's connection to the switch                               |
+//! | `own`     | rules with numbers                                                 |
+//! | `entries` | from a rule to the switch's entries                                |
+//! | `names`, `numbers` | numbers of interfaces and ways                            |
+//! | `check`   | whether rules fit                                                  |
 
+mod actor;
 mod check;
 mod entries;
+mod index;
 mod names;
 mod numbers;
+mod orders;
 mod own;
 
 use std::collections::{BTreeMap, HashMap};
@@ -18,8 +31,12 @@ use europa_filter::MOST_INTERFACES;
 use europa_switch::{Batch, NOWHERE};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::entries::count;
+pub use self::actor::OwnChanges;
+pub(crate) use self::actor::{FilterActor, OwnWrite, WayOrder};
+use self::entries::count;
+pub(crate) use self::index::{Fresh, Index};
 use self::numbers::Numbers;
+pub(crate) use self::orders::Orders;
 use crate::NodeError;
 
 /// How rules lead to an interface.
@@ -121,6 +138,8 @@ pub(crate) struct SliceFilters {
     free: Vec<u32>,
     next: u32,
     used: usize,
+    /// Entries of the rules with numbers.
+    own_entries: usize,
 }
 
 /// See the file.
@@ -177,6 +196,11 @@ impl SliceFilters {
     pub(crate) fn used(&self) -> usize {
         self.used
     }
+
+    /// How many of them those with numbers take.
+    pub(crate) fn own_entries(&self) -> usize {
+        self.own_entries
+    }
 }
 
 impl Filters {
@@ -216,15 +240,12 @@ impl Filters {
         self.numbers.ways.iter()
     }
 
-    /// The slice's number, and the number of an interface in its rules, if there are some.
-    pub(crate) fn of(&self, slice: &str, router: &str, interface: &str) -> Option<(u16, u16)> {
-        let filters = self.slices.get(slice).filter(|filters| !filters.is_empty())?;
-        let named = self.numbers.interfaces.get(slice);
-        let found = named.and_then(|named| {
-            let mut all = named.iter();
-            all.find(|(_, of)| &*of.router == router && &*of.interface == interface)
-        });
-        Some((filters.number, found.map_or(0, |(number, _)| number)))
+    /// The interfaces that a slice's rules name, as router and interface, with their numbers.
+    fn named_interfaces(&self, slice: &str) -> HashMap<(String, String), u16> {
+        let named = self.numbers.interfaces.get(slice).into_iter().flat_map(Numbers::iter);
+        named
+            .map(|(number, of)| ((of.router.to_string(), of.interface.to_string()), number))
+            .collect()
     }
 
     fn slice_mut(&mut self, name: &str) -> &mut SliceFilters {
@@ -329,6 +350,7 @@ impl Filters {
         if !documents.slices.iter().any(|other| **other.name == *slice) {
             let own = std::mem::take(&mut self.slice_mut(slice).own);
             own.values().for_each(|gone| self.uninstall(slice, gone, &mut batch));
+            self.slice_mut(slice).own_entries = 0;
         }
         stay.append(&mut new);
         self.slice_mut(slice).documents = stay;

@@ -82,13 +82,14 @@ mod wires;
 pub use cages::try_in_kernel;
 pub use doors::OpenedDoor;
 pub use events::{By, Events, now};
+pub use filters::OwnChanges;
 pub use front::Behind;
 pub use hosts::{
     group as host_group, inside_of as host_inside, namespace_of as host_namespace,
     note_code as note_host_code,
 };
 pub use instance::{Instance, Lifetime};
-pub use node::{OwnChanges, Settings, run};
+pub use node::{Settings, run};
 pub use requests::Requests;
 
 use europa_api::{Fault, Problem, Router};

@@ -67,7 +67,6 @@ use nix::sys::signalfd::SignalFd;
 
 use self::beside::Work;
 use self::filters::Filtering;
-pub use self::filters::OwnChanges;
 use self::hosts::HostsWork;
 use self::loading::Loading;
 use self::pools::Spares;
@@ -124,6 +123,8 @@ pub(crate) struct Node {
     ports: Vec<Port>,
     pub(crate) routers: Vec<Router>,
     switch: Option<Switch>,
+    /// A switch whose rules are on their way.
+    switch_begun: Option<Switch>,
     switch_group: Option<Group>,
     revival: Revival,
     /// Pools made ahead of need: a restarted router has one at once.
@@ -185,6 +186,8 @@ impl Node {
         settings: Settings,
         control: Control,
     ) -> Result<Self, NodeError> {
+        let (kept, events) = (Kept::open(&instance)?, Events::new());
+        let filtering = Filtering::start(kept.clone(), control.clone(), events.clone())?;
         Ok(Self {
             drift: DriftThread::start(instance.clone(), control.clone())?,
             _logs: LogThread::start(instance.logs())?,
@@ -192,7 +195,7 @@ impl Node {
             cores: cores::cores(),
             placement: Placement::default(),
             captures: Captures::start(&instance)?,
-            kept: Kept::open(&instance)?,
+            kept,
             instance,
             lifetime,
             since: crate::events::now(),
@@ -201,6 +204,7 @@ impl Node {
             ports: Vec::new(),
             routers: Vec::new(),
             switch: None,
+            switch_begun: None,
             switch_group: None,
             revival: Revival::default(),
             stock: Vec::new(),
@@ -215,7 +219,7 @@ impl Node {
             hosts_failed: HashMap::new(),
             tunnels_looked: Instant::now(),
             watched: Instant::now(),
-            events: Events::new(),
+            events,
             store,
             engine: Engine::default(),
             more: false,
@@ -232,7 +236,7 @@ impl Node {
             slices: SliceGroups::default(),
             signallers: Signallers::default(),
             settings,
-            filtering: Filtering::default(),
+            filtering,
             loading: Loading::default(),
             hosts_work: HostsWork::default(),
             slow_path_work: Work::default(),

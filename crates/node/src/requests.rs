@@ -11,9 +11,9 @@ use europa_router::orders::Order;
 use europa_signaller::orders::Shown;
 
 use crate::control::Control;
+use crate::filters::OwnChanges;
 use crate::hosts;
 use crate::instance::Instance;
-use crate::node::OwnChanges;
 use crate::store::StoredToken;
 
 /// Sends requests to a node's loop; clones go to the same one.
@@ -106,7 +106,7 @@ impl Requests {
     /// There is no such slice, the switch does not answer, or the node ends.
     pub async fn filters(&self, slice: &str) -> Result<FilterList, ProblemDetails> {
         let slice = slice.to_owned();
-        self.0.ask(move |node| node.filter_list(&slice)).await?
+        self.0.ask_later(move |node, reply| node.filter_list(slice, reply)).await?
     }
 
     /// Changes the rules with numbers of a slice. Answers when they are written down.

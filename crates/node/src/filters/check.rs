@@ -4,25 +4,24 @@ use europa_api::filters::Rule;
 use europa_api::{Documents, Fault, Key, MOST_FILTERS};
 
 use super::entries::count;
-use super::{FilterError, Filters};
+use super::{FilterError, Filters, Index};
 use crate::NodeError;
 
-impl Filters {
+impl Index {
     /// Whether the rules of documents fit.
     ///
     /// # Errors
     /// The excess, and its document.
     pub(crate) fn check(&self, documents: &Documents) -> Result<(), NodeError> {
-        if documents.filters.is_empty() && self.slices.is_empty() {
+        if documents.filters.is_empty() && !self.knows_slices() {
             return Ok(());
         }
-        let own = |slice: &str| self.own(slice).map(|(_, one)| one.entries.len()).sum::<usize>();
         let mut left = MOST_FILTERS as usize;
         let reserved_by = |slice: &europa_api::Slice| reserved(documents, &slice.name);
         left = left.saturating_sub(documents.slices.iter().filter_map(reserved_by).sum());
         for slice in &documents.slices {
             let reserved = reserved_by(slice);
-            let (limit, mut used) = (reserved.unwrap_or(left), own(&slice.name));
+            let (limit, mut used) = (reserved.unwrap_or(left), self.own_entries(&slice.name));
             let refused = |key, path: &[&str], used, wanted| {
                 let slice = slice.name.to_string();
                 Fault::new(key, path, FilterError::Limit { slice, limit, used, wanted })
@@ -45,7 +44,9 @@ impl Filters {
         }
         Ok(())
     }
+}
 
+impl Filters {
     /// How many entries a slice may have.
     pub(crate) fn limit(&self, slice: &str, documents: &Documents) -> usize {
         if let Some(reserved) = reserved(documents, slice) {

@@ -28,12 +28,16 @@ impl Filters {
             }
         }
         for number in removed {
-            let gone = self.slice_mut(slice).own.remove(number);
+            let filters = self.slice_mut(slice);
+            let gone = filters.own.remove(number);
+            filters.own_entries -= gone.as_ref().map_or(0, |gone| gone.entries.len());
             gone.iter().for_each(|gone| self.uninstall(slice, gone, &mut batch));
         }
         for installed in come {
             if let Origin::Own(number) = installed.origin {
-                self.slice_mut(slice).own.insert(number, installed);
+                let filters = self.slice_mut(slice);
+                filters.own_entries += installed.entries.len();
+                filters.own.insert(number, installed);
             }
         }
         Ok(self.told(slice, batch, was_empty))

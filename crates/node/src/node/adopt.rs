@@ -103,14 +103,14 @@ impl Node {
         self.end_others()?;
         if let Some(mut switch) = self.switch.take() {
             let told = self
-                .tell_all_filters(&mut switch)
+                .load_filters_now(&mut switch)
                 .and_then(|()| self.correct(&mut switch, &claims, &served))
                 .and_then(|()| self.tell_filtered(&mut switch, None));
             self.switch = Some(switch);
             told?;
         } else {
             self.revival.restarts += 1;
-            self.start_switch()?;
+            self.start_switch_now()?;
             // The former node's entries in lists of pools that are swept away.
             let pools: Vec<u32> = self.substrate()?.pools().collect();
             if let Some(switch) = &mut self.switch {

@@ -130,11 +130,11 @@ impl Machine for Node {
             tools: slow_path::tools(),
             relays: self.relays.iter().map(|relay| relay.plan.clone()).collect(),
             routers: routers.collect(),
-            filters: self.filtering.in_force().to_vec(),
-            numbered: self.filtering.numbered(),
-            parked: self.filtering.parked(),
+            filters: self.filtering.index.in_force().to_vec(),
+            numbered: self.filtering.index.numbered(),
+            parked: self.filtering.index.parked().clone(),
             // One that has ended is started again by itself.
-            switch: self.switch.is_some() || self.revival.due.is_some(),
+            switch: self.switch.is_some() || self.switch_due().is_some(),
         }
     }
 
@@ -143,7 +143,7 @@ impl Machine for Node {
     }
 
     fn admit(&mut self, desired: &Desired) -> Result<(), Failure> {
-        self.check_filters(&desired.documents)?;
+        self.filtering.index.check(&desired.documents)?;
         meters::check(&desired.documents)?;
         Ok(slices::check(&desired.documents, &self.cgroups, self.cores.len())?)
     }
@@ -182,6 +182,7 @@ impl Machine for Node {
 
     fn want(&mut self, documents: &Arc<Documents>) {
         self.documents.clone_from(documents);
+        self.filtering.actor.want(documents);
     }
 
     fn take(&mut self, step: &Step, ahead: &VecDeque<Step>, ticket: Ticket) -> Result<Taken, Stop> {
@@ -210,7 +211,8 @@ impl Machine for Node {
         self.store.write(&self.control, write, |node, written| {
             if written.is_ok() {
                 // Slices that have gone have taken their rules along.
-                node.filtering.forget_parked();
+                node.filtering.index.forget_parked();
+                node.filtering.actor.forget_parked();
             }
             node.engine.committed(written.map_err(|error| error.to_string()));
             node.more = true;

@@ -1,7 +1,7 @@
 //! The switch and the routers: started, and given orders.
 
 use std::os::fd::AsFd;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use europa_plan::To;
 use europa_pool::Geometry;
@@ -20,9 +20,48 @@ use crate::switch::{Switch, add_interface};
 /// CPU weight of the switch, of ten routers: all of them wait for it.
 const SWITCH_WEIGHT: u64 = 1000;
 
+/// Until a switch is looked for again whose rules are on their way.
+const LOADING: Duration = Duration::from_millis(20);
+
 impl Node {
-    /// Starts a switch and tells it everything.
+    /// Starts a switch and tells it everything; while its rules are on their way, the rest is told later.
     pub(super) fn start_switch(&mut self) -> Result<(), NodeError> {
+        let mut switch = self.begin_switch()?;
+        // Before interfaces: no packet is to slip through.
+        let control = self.control.clone();
+        let then = move |loaded| control.tell(move |node| node.switch_has_filters(loaded));
+        match self.load_filters(&mut switch, then)? {
+            true => self.switch_begun = Some(switch),
+            false => self.finish_switch(switch)?,
+        }
+        Ok(())
+    }
+
+    /// The same at the start of a node, which waits until it is done.
+    pub(super) fn start_switch_now(&mut self) -> Result<(), NodeError> {
+        let mut switch = self.begin_switch()?;
+        self.load_filters_now(&mut switch)?;
+        self.finish_switch(switch)
+    }
+
+    /// A switch that was begun has its rules, or has ended.
+    fn switch_has_filters(&mut self, loaded: Result<(), NodeError>) {
+        let Some(switch) = self.switch_begun.take() else { return };
+        if let Err(error) = loaded.and_then(|()| self.finish_switch(switch)) {
+            tracing::error!("starting the switch: {error}");
+            let due = self.revival.backoff.failed(Duration::ZERO, Instant::now());
+            self.revival.due = Some(due);
+        }
+        self.more = true;
+    }
+
+    /// When there will be a switch.
+    pub(super) fn switch_due(&self) -> Option<Instant> {
+        let begun = self.switch_begun.as_ref().map(|_| Instant::now() + LOADING);
+        self.revival.due.or(begun)
+    }
+
+    fn begin_switch(&mut self) -> Result<Switch, NodeError> {
         self.queues.forget();
         self.link_tunnels.forget();
         self.switch_group = self.switch_group.take().or_else(|| self.group("switch"));
@@ -30,16 +69,17 @@ impl Node {
             group.set(&Limits { cpu_weight: Some(SWITCH_WEIGHT), ..Limits::default() })?;
         }
         let log = self.log("switch")?;
-        let mut switch = Switch::start(
+        Switch::start(
             self.substrate()?,
             self.lasting()?,
             &self.kept,
             log.as_fd(),
             self.switch_group.as_ref(),
             &self.cores,
-        )?;
-        // Before interfaces: no packet is to slip through.
-        self.tell_all_filters(&mut switch)?;
+        )
+    }
+
+    fn finish_switch(&mut self, mut switch: Switch) -> Result<(), NodeError> {
         for port in &self.ports {
             self.tell_port(&mut switch, port)?;
         }
@@ -213,7 +253,7 @@ impl Node {
                 self.link_tunnels.tell(switch, end, ends)?;
             }
         }
-        let filtered_by = self.filtered_by(router, interface);
+        let filtered_by = self.filtering.by(router, interface);
         switch.order(&add_interface(id, pool.id, to, interface, filtered_by), &[])?;
         self.tell_ways_to(switch, router, interface)
     }
@@ -259,12 +299,13 @@ impl Node {
 
     /// Starts a router's process on the pool it has.
     pub(super) fn begin_router(&mut self, index: usize) -> Result<(), NodeError> {
+        let due = self.switch_due();
         if self.switch.is_none()
             && let Some(router) = self.routers.get_mut(index)
             && router.plan.is_inline()
         {
             // There will be one to run in.
-            router.due = Some(self.revival.due.unwrap_or_else(Instant::now));
+            router.due = Some(due.unwrap_or_else(Instant::now));
             return Ok(());
         }
         let mut switch = self.switch.take();

@@ -22,11 +22,12 @@ impl Node {
             switch.forget(&self.kept);
             self.switch = None;
         }
+        let switch_due = self.switch_due();
         for router in &mut self.routers {
             if let Some(process) = &mut router.process
                 && let Some(exit) = process.body.ended()
             {
-                let due = match (self.revival.due, process.body.is_inside()) {
+                let due = match (switch_due, process.body.is_inside()) {
                     // It begins again when the switch has, whose fault it was.
                     (Some(due), true) => due,
                     _ => router.backoff.failed(now.duration_since(process.started), now),

@@ -12,6 +12,7 @@ use europa_router::orders;
 use europa_switch::orders::Order;
 
 use super::Node;
+use super::beside::not_yet;
 use crate::NodeError;
 use crate::link_tunnels::Ends;
 use crate::router::Asked;
@@ -51,13 +52,14 @@ impl Node {
             Step::TrimHosts { .. } => return self.trim_hosts().map(|()| Taken::Done),
             Step::MakeHosts { .. } => return self.make_hosts().map(|()| Taken::Done),
             Step::StartSwitch => match self.start_switch_if_none() {
+                Ok(()) if self.switch_begun.is_some() => return Err(not_yet()),
                 Err(error @ NodeError::Channel { .. }) => {
                     self.revival.due.get_or_insert_with(|| Instant::now() + SWITCH_PAUSE);
                     return Err(Stop::NotNow(error.into()));
                 }
                 done => done,
             },
-            Step::ChangeFilters { .. } => self.change_filters(),
+            Step::ChangeFilters { .. } => return self.change_filters().map(|()| Taken::Done),
             Step::AddRouter(plan) => {
                 self.stock_up(plan.geometry, ahead)?;
                 self.scene_is_old = true;
@@ -139,7 +141,7 @@ impl Node {
 
     fn start_switch_if_none(&mut self) -> Result<(), NodeError> {
         self.substrate_opened()?;
-        if self.switch.is_none() && self.revival.due.is_none() {
+        if self.switch.is_none() && self.switch_due().is_none() {
             self.start_switch()?;
         }
         Ok(())

@@ -1,0 +1,311 @@
+//! The actor that owns the rules of all slices: a thread of its own.
+//!
+//! Preparing and sending 20,000 rules takes tens of milliseconds, in which the node's loop serves
+//! others. The loop sends jobs; its own jobs go before those of tenants. The actor asks the loop for
+//! what only the loop can do: orders to the switch about interfaces and ways.
+
+mod documents;
+mod own;
+mod show;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::mpsc::SyncSender;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use europa_api::Documents;
+use europa_api::filters::Rule;
+use europa_api::rest::{FilterChanged, FilterList, ProblemDetails};
+use europa_switch::{Batch, FilterOrder};
+
+pub use self::own::OwnChanges;
+pub(crate) use self::own::OwnWrite;
+use super::index::Fresh;
+use super::orders::Orders;
+use super::{Filters, FiltersRecord, Told, WayTo};
+use crate::control::{Control, Reply};
+use crate::events::Events;
+use crate::kept::Kept;
+use crate::store::NumberedRules;
+use crate::{Doing, NodeError};
+
+/// The name of the numbers' record.
+const RECORD: &str = "filters";
+/// How long the loop may take for what the actor asks it.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Ways that the loop tells the switch at a time: each takes some microseconds.
+const WAYS_AT_ONCE: usize = 256;
+
+/// A way and its number.
+pub(crate) type WayOrder = (u16, WayTo);
+
+type Answer<T> = Reply<Result<T, ProblemDetails>>;
+
+/// Work for the actor.
+enum Job {
+    /// Rules and numbers of the node before this one; and whether its objects go on.
+    Restore(BTreeMap<String, NumberedRules>, bool, SyncSender<Result<Fresh, NodeError>>),
+    /// The rules of documents come in force.
+    Documents(SyncSender<Outcome>),
+    /// A switch without rules gets all.
+    Load(Orders, Box<dyn FnOnce(Outcome) + Send>),
+    /// Slices have gone for good.
+    ForgetParked,
+    /// Rules with numbers could not be written down.
+    TakeBack { slice: String, back: (Vec<u32>, Vec<(u32, Rule)>) },
+    /// Rules with numbers come and go.
+    Own(OwnChanges, Answer<FilterChanged>),
+    /// A slice's rules and counters.
+    List(String, Answer<FilterList>),
+}
+
+type Outcome = Result<(), NodeError>;
+
+/// Jobs that wait: those of the loop, and those of tenants.
+#[derive(Default)]
+struct Waiting {
+    jobs: Mutex<[VecDeque<Job>; 2]>,
+    come: Condvar,
+}
+
+/// The loop's end.
+#[derive(Clone)]
+pub(crate) struct FilterActor {
+    waiting: Arc<Waiting>,
+    /// The desired state as of now.
+    documents: Arc<Mutex<Arc<Documents>>>,
+}
+
+/// The thread's end, with all that it owns.
+struct Actor {
+    waiting: Arc<Waiting>,
+    documents: Arc<Mutex<Arc<Documents>>>,
+    control: Control,
+    events: Events,
+    kept: Kept,
+    filters: Filters,
+    /// To the switch; none until it has rules.
+    orders: Option<Orders>,
+    /// Numbered rules of slices that are about to go: they come back if the change is taken back.
+    parked: BTreeMap<String, Vec<(u32, Rule)>>,
+}
+
+impl FilterActor {
+    /// Starts the thread.
+    pub(crate) fn start(kept: Kept, control: Control, events: Events) -> Result<Self, NodeError> {
+        let this = Self { waiting: Arc::default(), documents: Arc::default() };
+        let actor = Actor {
+            waiting: this.waiting.clone(),
+            documents: this.documents.clone(),
+            control,
+            events,
+            kept,
+            filters: Filters::default(),
+            orders: None,
+            parked: BTreeMap::new(),
+        };
+        let thread = std::thread::Builder::new().name("filters".into());
+        thread.spawn(move || actor.work()).doing("starting a thread for filters")?;
+        Ok(this)
+    }
+
+    fn send(&self, job: Job) {
+        let place = usize::from(matches!(job, Job::Own(..) | Job::List(..)));
+        let mut jobs = self.waiting.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = jobs.get_mut(place) {
+            queue.push_back(job);
+        }
+        self.waiting.come.notify_one();
+    }
+
+    fn wait<T>(
+        &self,
+        job: impl FnOnce(SyncSender<Result<T, NodeError>>) -> Job,
+    ) -> Result<T, NodeError> {
+        let (done, outcome) = std::sync::mpsc::sync_channel(1);
+        self.send(job(done));
+        outcome.recv().unwrap_or_else(|_| Err(ended()))
+    }
+
+    /// These documents are the desired state from now on.
+    pub(crate) fn want(&self, documents: &Arc<Documents>) {
+        self.documents.lock().unwrap_or_else(PoisonError::into_inner).clone_from(documents);
+    }
+
+    /// Finds the rules again that were stored; and, if a node before this one has `left` something,
+    /// the numbers that it had given. Waits, and returns all facts.
+    pub(crate) fn restore(
+        &self,
+        rules: BTreeMap<String, NumberedRules>,
+        left: bool,
+    ) -> Result<Fresh, NodeError> {
+        self.wait(|done| Job::Restore(rules, left, done))
+    }
+
+    /// Puts the rules of the desired state in force. Waits: not to be called by the loop.
+    pub(crate) fn set_documents(&self) -> Outcome {
+        self.wait(Job::Documents)
+    }
+
+    /// Sends all rules to a new switch; `then` runs in the actor's thread.
+    pub(crate) fn load(&self, orders: Orders, then: impl FnOnce(Outcome) + Send + 'static) {
+        self.send(Job::Load(orders, Box::new(then)));
+    }
+
+    /// Slices have gone for good.
+    pub(crate) fn forget_parked(&self) {
+        self.send(Job::ForgetParked);
+    }
+
+    /// A change of rules with numbers could not be written down: it is taken back.
+    pub(crate) fn take_back(&self, slice: String, back: (Vec<u32>, Vec<(u32, Rule)>)) {
+        self.send(Job::TakeBack { slice, back });
+    }
+
+    /// Adds and removes rules with numbers; `answer` is called once they are written down.
+    pub(crate) fn change(&self, changes: OwnChanges, answer: Answer<FilterChanged>) {
+        self.send(Job::Own(changes, answer));
+    }
+
+    /// Lists the rules of a slice, and how often each has counted.
+    pub(crate) fn list(&self, slice: String, answer: Answer<FilterList>) {
+        self.send(Job::List(slice, answer));
+    }
+}
+
+fn ended() -> NodeError {
+    NodeError::Refused("the thread for filters has ended".into())
+}
+
+impl Actor {
+    /// Does jobs until the process ends.
+    fn work(mut self) {
+        loop {
+            match self.next() {
+                Job::Restore(rules, left, done) => drop(done.send(self.restore(rules, left))),
+                Job::Documents(done) => drop(done.send(self.set_documents())),
+                Job::Load(orders, then) => then(self.load(orders)),
+                Job::ForgetParked => self.parked.clear(),
+                Job::TakeBack { slice, back } => self.take_back(&slice, back),
+                Job::Own(changes, answer) => self.change_own(changes, answer),
+                // The caller may be gone.
+                Job::List(slice, answer) => drop(answer.send(self.list(&slice))),
+            }
+        }
+    }
+
+    fn next(&self) -> Job {
+        let mut jobs = self.waiting.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(job) = jobs.iter_mut().find_map(VecDeque::pop_front) {
+                return job;
+            }
+            jobs = self.waiting.come.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn documents(&self) -> Arc<Documents> {
+        self.documents.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has the loop know what is new.
+    fn publish(&self, fresh: Fresh) {
+        self.control.tell(move |node| node.filters_changed(fresh));
+    }
+
+    /// Has the switch hear of a change, and the loop know it.
+    fn tell(&mut self, slice: &str, told: &Told) -> Result<(), NodeError> {
+        let done = self.try_tell(slice, told);
+        self.filters.tidy();
+        match done {
+            // It has ended, and the next one gets everything.
+            Err(NodeError::Channel { .. }) => {
+                self.orders = None;
+                Ok(())
+            }
+            done => done,
+        }
+    }
+
+    fn try_tell(&mut self, slice: &str, told: &Told) -> Result<(), NodeError> {
+        if told.renamed {
+            // Before a number is used: the next node must know it.
+            self.kept.note(RECORD, None, self.filters.record())?;
+        }
+        self.publish(Fresh::of(&self.filters, slice, told.renamed));
+        if self.orders.is_none() {
+            return self.connect();
+        }
+        let fresh: Vec<WayOrder> = told
+            .fresh
+            .iter()
+            .filter_map(|number| Some((*number, self.filters.way(*number)?.clone())))
+            .collect();
+        for ways in fresh.chunks(WAYS_AT_ONCE).map(<[WayOrder]>::to_vec) {
+            self.ask(move |node| node.tell_ways(&ways))?;
+        }
+        if told.renamed && !told.emptied {
+            self.name_filtered(Some(slice))?;
+        }
+        if let Some(orders) = &mut self.orders {
+            let slice = told.slice;
+            let order = |batch: &Batch| FilterOrder::Change { slice, counts: batch.counts() };
+            orders.tell(order, &told.batch)?;
+        }
+        if told.emptied {
+            self.name_filtered(Some(slice))?;
+        }
+        Ok(())
+    }
+
+    /// Has the loop do what only it can do, and waits for it.
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut crate::node::Node) -> Result<T, NodeError> + Send + 'static,
+    ) -> Result<T, NodeError> {
+        let asked = self.control.wait(PATIENCE, question);
+        asked.map_err(|problem| NodeError::Refused(problem.to_string()))?
+    }
+
+    /// Has the switch know whose rules hold for the interfaces of a slice, or of all.
+    fn name_filtered(&self, slice: Option<&str>) -> Result<(), NodeError> {
+        let slice = slice.map(str::to_owned);
+        self.ask(move |node| node.name_filtered(slice.as_deref()))
+    }
+
+    /// The first rules: a switch that runs gets a connection, all ways and all rules.
+    fn connect(&mut self) -> Result<(), NodeError> {
+        let Some(orders) = self.ask(|node| node.connect_filters())? else { return Ok(()) };
+        let ways: Vec<WayOrder> =
+            self.filters.ways().map(|(number, way)| (number, way.clone())).collect();
+        for ways in ways.chunks(WAYS_AT_ONCE).map(<[WayOrder]>::to_vec) {
+            self.ask(move |node| node.tell_ways(&ways))?;
+        }
+        self.load(orders)?;
+        self.name_filtered(None)
+    }
+
+    /// Sends all rules to a switch that has none.
+    fn load(&mut self, mut orders: Orders) -> Result<(), NodeError> {
+        self.orders = None;
+        self.kept.note(RECORD, None, self.filters.record())?;
+        let all = self.filters.slices();
+        let mut batches: Vec<(u16, Batch)> =
+            all.map(|(_, slice)| (slice.number(), self.filters.batch(slice))).collect();
+        // Numbers of slices of the node before, which no slice has now.
+        let orphans = self.filters.orphans();
+        batches.extend(orphans.into_iter().map(|number| (number, Batch::default())));
+        for (slice, batch) in batches {
+            let order = |batch: &Batch| FilterOrder::Replace { slice, counts: batch.counts() };
+            orders.tell(order, &batch)?;
+        }
+        self.orders = Some(orders);
+        Ok(())
+    }
+}
+
+/// The record of the node before this one.
+fn recorded(kept: &Kept) -> FiltersRecord {
+    let records = kept.records::<FiltersRecord>(RECORD);
+    records.into_iter().find_map(|found| found.record).unwrap_or_default()
+}
