@@ -11,6 +11,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::thread;
 use std::time::Duration;
 
 use axum::extract::{DefaultBodyLimit, Path, State};
@@ -18,7 +19,7 @@ use axum::middleware::{from_extractor, map_response};
 use axum::routing::get;
 use axum::{Extension, Json, Router};
 use europa_api::rest::{FilterChanged, FilterChanges, FilterList, ProblemDetails};
-use europa_node::OpenedDoor;
+use europa_node::{Doing, NodeError, OpenedDoor};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, mpsc};
@@ -38,8 +39,23 @@ const MOST_BYTES: usize = 16 << 20;
 /// Between two requests.
 const PAUSE: Duration = Duration::from_millis(2);
 
+/// Serves doors in a thread of its own: programs of slices that ask much make nobody else wait.
+pub(crate) fn start(api: Api, doors: mpsc::UnboundedReceiver<OpenedDoor>) -> Result<(), NodeError> {
+    let what = "starting the thread for programs of slices";
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .max_blocking_threads(4)
+        .build()
+        .doing(what)?;
+    thread::Builder::new()
+        .name("rest-doors".into())
+        .spawn(move || runtime.block_on(serve(api, doors)))
+        .doing(what)?;
+    Ok(())
+}
+
 /// Serves all open doors, until no node is left that could open one.
-pub(crate) async fn serve(api: Api, mut doors: mpsc::UnboundedReceiver<OpenedDoor>) {
+async fn serve(api: Api, mut doors: mpsc::UnboundedReceiver<OpenedDoor>) {
     while let Some(OpenedDoor { listener, slice, closed }) = doors.recv().await {
         let listener = match tokio::net::UnixListener::from_std(listener) {
             Ok(listener) => listener,

@@ -76,6 +76,7 @@ use self::who::{Peer, Who};
 
 /// How long connections may take to end when the node goes.
 const FAREWELL: Duration = Duration::from_millis(300);
+
 /// The thread that serves, until it is told to end.
 pub struct Rest {
     stop: oneshot::Sender<()>,
@@ -114,6 +115,7 @@ impl Rest {
         if let Some(secure) = secure {
             secure.start(api.clone())?;
         }
+        door::start(api.clone(), doors)?;
         let (stop, stopped) = oneshot::channel::<()>();
         let serve = async move {
             let listener = match tokio::net::UnixListener::from_std(listener) {
@@ -129,7 +131,6 @@ impl Rest {
                     Err(error) => tracing::error!("metrics: {error}"),
                 }
             }
-            tokio::spawn(door::serve(api.clone(), doors));
             let (end, ended) = oneshot::channel::<()>();
             let routes = routes(api).into_make_service_with_connect_info::<Peer>();
             let served = axum::serve(listener, routes).with_graceful_shutdown(async {
