@@ -212,10 +212,17 @@ impl Node {
 
     /// Turns of the node's loop that took more than 5 ms of CPU time, and the longest in
     /// microseconds; none if no node answers.
-    fn long_turns(&self) -> Option<(u64, u64)> {
+    pub fn turns(&self) -> Option<(u64, u64)> {
         let output = self.attempt(&["status", "--json"]);
         let status: Value = serde_json::from_str(&output.stdout).ok()?;
         Some((status["node"]["long_turns"].as_u64()?, status["node"]["longest_turn_us"].as_u64()?))
+    }
+
+    /// What the node's log says about long turns.
+    fn lines_of_long_turns(&self) -> Vec<String> {
+        let log = fs::read_to_string(self.directory().join("log/node.log")).unwrap_or_default();
+        let lines = log.lines().filter(|line| line.contains("a turn of the loop took"));
+        lines.map(str::to_owned).collect()
     }
 
     /// Equations of counters that do not hold although the node is at rest: packets that were lost
@@ -255,7 +262,8 @@ impl Drop for Node {
         if std::thread::panicking() {
             self.tell();
         }
-        let turns = self.long_turns();
+        let turns = self.turns();
+        let of_log = self.lines_of_long_turns();
         let unbalanced = match turns.is_some() && !std::thread::panicking() {
             true => self.unbalanced(),
             false => Vec::new(),
@@ -264,12 +272,18 @@ impl Drop for Node {
         if !unbalanced.is_empty() {
             panic!("packets were lost without a cause:\n{}", unbalanced.join("\n"));
         }
+        if let Some((long, longest)) = turns
+            && std::env::var_os("EUROPA_TURNS").is_some()
+        {
+            eprintln!("{}: {long} long turns, {longest} us", self.instance);
+        }
         if let Some((long, longest)) = turns.filter(|(_, longest)| *longest > self.longest_turn_us)
             && !std::thread::panicking()
         {
             panic!(
                 "the longest turn of the node's loop took {longest} us of CPU time, and {long} took \
-                 more than 5 ms: nobody was served meanwhile"
+                 more than 5 ms: nobody was served meanwhile\n{}",
+                of_log.join("\n")
             );
         }
     }

@@ -279,7 +279,7 @@ impl Node {
                 Ok(_) | Err(nix::Error::EINTR) => {}
                 Err(error) => return Err(error).doing("waiting"),
             }
-            let turn = Turn::begin();
+            let mut turn = Turn::begin();
             // Asking a thousand routers without an answer would cost a system call each.
             let processes = self.routers.iter().flat_map(Router::processes);
             for (process, place) in processes.zip(places) {
@@ -294,18 +294,25 @@ impl Node {
             self.hear_routers();
             self.hear_successors();
             self.signallers.hear(&self.events);
+            turn.did("answers");
             self.bury();
             self.revive();
+            turn.did("ended processes");
             self.work();
+            turn.did("the current change");
             self.follow();
+            turn.did("queues and meters");
             self.follow_tunnels();
             self.watch();
+            turn.did("the watch");
             for work in inbox.take() {
                 work(self);
+                turn.did("a request");
             }
             // Last, as it takes its time.
             self.refill_stock();
-            self.turns.note(turn);
+            turn.did("pools");
+            self.turns.note(&turn);
             if self.ending {
                 return Ok(());
             }

@@ -54,7 +54,7 @@ pub struct Actual {
     /// Routers.
     pub routers: Vec<ActualRouter>,
     /// Documents whose rules are in force.
-    pub filters: Vec<Filters>,
+    pub filters: Arc<Vec<Filters>>,
     /// Slices that have numbered rules of their own in force, by name.
     pub numbered: BTreeSet<SliceId>,
     /// The same that were taken out of force and are still kept, as their slice is to go.

@@ -230,8 +230,8 @@ pub fn diff(desired: &Desired, actual: &Actual) -> Vec<Step> {
         first.push(Step::StartSwitch);
     }
     // Before new routers send.
-    if desired.documents.filters != actual.filters || differ.rules_move() {
-        let (from, to) = (actual.filters.clone(), desired.documents.filters.clone());
+    if desired.documents.filters != *actual.filters || differ.rules_move() {
+        let (from, to) = (actual.filters.to_vec(), desired.documents.filters.clone());
         first.push(Step::ChangeFilters { from, to });
     }
     first.extend(last);

@@ -33,8 +33,8 @@ use crate::{Doing, NodeError};
 const RECORD: &str = "filters";
 /// How long the loop may take for what the actor asks it.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Ways that the loop tells the switch at a time: each takes some microseconds.
-const WAYS_AT_ONCE: usize = 256;
+/// Ways that the loop tells the switch at a time: each takes a microsecond or two.
+const WAYS_AT_ONCE: usize = 1024;
 
 /// A way and its number.
 pub(crate) type WayOrder = (u16, WayTo);
@@ -47,8 +47,8 @@ enum Job {
     Restore(BTreeMap<String, NumberedRules>, bool, SyncSender<Result<Fresh, NodeError>>),
     /// The rules of documents come in force.
     Documents(SyncSender<Outcome>),
-    /// A switch without rules gets all.
-    Load(Orders, Box<dyn FnOnce(Outcome) + Send>),
+    /// A switch without rules gets all; `ways`: the loop has not told it the ways.
+    Load { orders: Orders, ways: bool, then: Box<dyn FnOnce(Outcome) + Send> },
     /// Slices have gone for good.
     ForgetParked,
     /// Rules with numbers could not be written down.
@@ -147,9 +147,15 @@ impl FilterActor {
         self.wait(Job::Documents)
     }
 
-    /// Sends all rules to a new switch; `then` runs in the actor's thread.
-    pub(crate) fn load(&self, orders: Orders, then: impl FnOnce(Outcome) + Send + 'static) {
-        self.send(Job::Load(orders, Box::new(then)));
+    /// Sends all rules to a new switch, and has the loop send all `ways` before. `then` runs in the
+    /// actor's thread.
+    pub(crate) fn load(
+        &self,
+        orders: Orders,
+        ways: bool,
+        then: impl FnOnce(Outcome) + Send + 'static,
+    ) {
+        self.send(Job::Load { orders, ways, then: Box::new(then) });
     }
 
     /// Slices have gone for good.
@@ -184,7 +190,10 @@ impl Actor {
             match self.next() {
                 Job::Restore(rules, left, done) => drop(done.send(self.restore(rules, left))),
                 Job::Documents(done) => drop(done.send(self.set_documents())),
-                Job::Load(orders, then) => then(self.load(orders)),
+                Job::Load { orders, ways, then } => {
+                    let told = if ways { self.tell_all_ways() } else { Ok(()) };
+                    then(told.and_then(|()| self.load(orders)));
+                }
                 Job::ForgetParked => self.parked.clear(),
                 Job::TakeBack { slice, back } => self.take_back(&slice, back),
                 Job::Own(changes, answer) => self.change_own(changes, answer),
@@ -236,14 +245,8 @@ impl Actor {
         if self.orders.is_none() {
             return self.connect();
         }
-        let fresh: Vec<WayOrder> = told
-            .fresh
-            .iter()
-            .filter_map(|number| Some((*number, self.filters.way(*number)?.clone())))
-            .collect();
-        for ways in fresh.chunks(WAYS_AT_ONCE).map(<[WayOrder]>::to_vec) {
-            self.ask(move |node| node.tell_ways(&ways))?;
-        }
+        let named = |number: &u16| Some((*number, self.filters.way(*number)?.clone()));
+        self.tell_ways(told.fresh.iter().filter_map(named).collect())?;
         if told.renamed && !told.emptied {
             self.name_filtered(Some(slice))?;
         }
@@ -276,13 +279,22 @@ impl Actor {
     /// The first rules: a switch that runs gets a connection, all ways and all rules.
     fn connect(&mut self) -> Result<(), NodeError> {
         let Some(orders) = self.ask(|node| node.connect_filters())? else { return Ok(()) };
-        let ways: Vec<WayOrder> =
-            self.filters.ways().map(|(number, way)| (number, way.clone())).collect();
-        for ways in ways.chunks(WAYS_AT_ONCE).map(<[WayOrder]>::to_vec) {
-            self.ask(move |node| node.tell_ways(&ways))?;
-        }
+        self.tell_all_ways()?;
         self.load(orders)?;
         self.name_filtered(None)
+    }
+
+    fn tell_all_ways(&self) -> Result<(), NodeError> {
+        self.tell_ways(self.filters.ways().map(|(number, way)| (number, way.clone())).collect())
+    }
+
+    /// Has the loop tell the switch where ways lead, a few at a time.
+    fn tell_ways(&self, mut ways: Vec<WayOrder>) -> Result<(), NodeError> {
+        while !ways.is_empty() {
+            let some = ways.split_off(ways.len().saturating_sub(WAYS_AT_ONCE));
+            self.ask(move |node| node.tell_ways(&some))?;
+        }
+        Ok(())
     }
 
     /// Sends all rules to a switch that has none.

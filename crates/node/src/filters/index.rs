@@ -83,8 +83,8 @@ impl Index {
     }
 
     /// Documents whose rules are in force.
-    pub(crate) fn in_force(&self) -> &[europa_api::Filters] {
-        &self.in_force
+    pub(crate) fn in_force(&self) -> Arc<Vec<europa_api::Filters>> {
+        Arc::clone(&self.in_force)
     }
 
     /// Slices whose numbered rules wait for the end of a change.

@@ -122,11 +122,12 @@ impl Node {
         Ok(unless_gone(told.map(|_| true))?.then_some(orders))
     }
 
-    /// Has a new switch get all rules and ways, if there are some, before any interface. `then` runs in
-    /// the actor's thread. Returns whether it will.
+    /// Has a new switch get all rules, if there are some, before any interface, and its `ways` by the actor.
+    /// `then` runs in the actor's thread. Returns whether it will.
     pub(super) fn load_filters(
         &mut self,
         switch: &mut Switch,
+        ways: bool,
         then: impl FnOnce(Result<(), NodeError>) + Send + 'static,
     ) -> Result<bool, NodeError> {
         if !self.filtering.index.has_rules() {
@@ -134,9 +135,7 @@ impl Node {
         }
         let (orders, theirs) = Orders::new()?;
         switch.order(&Order::Filters, &[theirs.as_fd()])?;
-        let ways = self.filtering.index.ways();
-        switch.order_all(ways.map(|(number, way)| self.way(*number, way)))?;
-        self.filtering.actor.load(orders, then);
+        self.filtering.actor.load(orders, ways, then);
         Ok(true)
     }
 
@@ -144,17 +143,22 @@ impl Node {
     pub(super) fn load_filters_now(&mut self, switch: &mut Switch) -> Result<(), NodeError> {
         let (done, outcome) = sync_channel(1);
         let then = move |loaded| drop(done.send(loaded));
-        match self.load_filters(switch, then)? {
-            true => outcome.recv().unwrap_or_else(|_| Ok(())),
-            false => Ok(()),
+        if !self.load_filters(switch, false, then)? {
+            return Ok(());
         }
+        let ways = self.filtering.index.ways();
+        switch.order_all(ways.map(|(number, way)| self.way(*number, way)))?;
+        outcome.recv().unwrap_or_else(|_| Ok(()))
     }
 
-    /// Sends ways to the switch.
+    /// Sends ways to the switch, also to one that gets its rules.
     pub(crate) fn tell_ways(&mut self, ways: &[WayOrder]) -> Result<(), NodeError> {
-        let Some(mut switch) = self.switch.take() else { return Ok(()) };
+        let begun = self.switch.is_none();
+        let of =
+            |node: &mut Self| if begun { node.switch_begun.take() } else { node.switch.take() };
+        let Some(mut switch) = of(self) else { return Ok(()) };
         let told = switch.order_all(ways.iter().map(|(number, way)| self.way(*number, way)));
-        self.switch = Some(switch);
+        *(if begun { &mut self.switch_begun } else { &mut self.switch }) = Some(switch);
         unless_gone(told)
     }
 

@@ -130,7 +130,7 @@ impl Machine for Node {
             tools: slow_path::tools(),
             relays: self.relays.iter().map(|relay| relay.plan.clone()).collect(),
             routers: routers.collect(),
-            filters: self.filtering.index.in_force().to_vec(),
+            filters: self.filtering.index.in_force(),
             numbered: self.filtering.index.numbered(),
             parked: self.filtering.index.parked().clone(),
             // One that has ended is started again by itself.

@@ -29,8 +29,10 @@ impl Node {
         let mut switch = self.begin_switch()?;
         // Before interfaces: no packet is to slip through.
         let control = self.control.clone();
-        let then = move |loaded| control.tell(move |node| node.switch_has_filters(loaded));
-        match self.load_filters(&mut switch, then)? {
+        let then = move |loaded: Result<(), NodeError>| {
+            control.tell(move |node| node.switch_has_filters(loaded));
+        };
+        match self.load_filters(&mut switch, true, then)? {
             true => self.switch_begun = Some(switch),
             false => self.finish_switch(switch)?,
         }

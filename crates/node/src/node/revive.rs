@@ -86,6 +86,15 @@ impl Node {
         }
         for index in 0..self.routers.len() {
             let due = self.routers.get(index).and_then(|router| router.due);
+            let will_be = self.switch_due().filter(|_| self.switch.is_none());
+            if let (Some(will_be), Some(router)) = (will_be, self.routers.get_mut(index))
+                && due.is_some()
+                && router.plan.is_inline()
+            {
+                // It runs in the switch.
+                router.due = Some(will_be);
+                continue;
+            }
             if due.is_some_and(|due| due <= now)
                 && let Err(error) = self.restart_router(index)
             {

@@ -7,13 +7,29 @@ use nix::time::{ClockId, clock_gettime};
 /// A turn of more CPU time than this counts as long.
 const LONG: Duration = Duration::from_millis(5);
 
-/// A turn that has begun: the CPU time of this thread.
-pub(super) struct Turn(Duration);
+/// A turn that has begun, with the CPU time of this thread after each of its parts.
+pub(super) struct Turn {
+    begun: Duration,
+    last: Duration,
+    /// The longest part.
+    longest: (&'static str, Duration),
+}
 
 impl Turn {
     /// Begins one.
     pub(super) fn begin() -> Self {
-        Self(spent())
+        let now = spent();
+        Self { begun: now, last: now, longest: ("", Duration::ZERO) }
+    }
+
+    /// A part of it has ended.
+    pub(super) fn did(&mut self, part: &'static str) {
+        let now = spent();
+        let took = now.saturating_sub(self.last);
+        if took > self.longest.1 {
+            self.longest = (part, took);
+        }
+        self.last = now;
     }
 }
 
@@ -27,12 +43,14 @@ pub(super) struct Turns {
 
 impl Turns {
     /// A turn has ended.
-    pub(super) fn note(&mut self, Turn(begun): Turn) {
-        let took = spent().saturating_sub(begun);
+    pub(super) fn note(&mut self, turn: &Turn) {
+        let took = turn.last.saturating_sub(turn.begun);
         self.longest = self.longest.max(took);
         if took > LONG {
             self.long += 1;
-            tracing::debug!("a turn of the loop took {} us", took.as_micros());
+            let (part, of_part) = turn.longest;
+            let (took, of_part) = (took.as_micros(), of_part.as_micros());
+            tracing::info!("a turn of the loop took {took} us, of which {part} {of_part} us");
         }
     }
 
