@@ -1,7 +1,10 @@
 //! A router's fast path against its Linux: the same router with it and as a plain namespace, the
 //! same settings, the same packets. The packets that leave by each interface must be the same.
 //!
-//! `EUROPA_DIFFERENTIAL` says how many runs there are, `EUROPA_SEED` with which seed they begin.
+//! `EUROPA_DIFFERENTIAL` says how many runs there are, `EUROPA_SEED` with which seed they begin, and
+//! `EUROPA_KIND` the subject, or a part of the command, of the only settings that are tried. Each
+//! [`RUNS`] seeds are a block with routers of their own; [`PAIRS`] blocks run at the same time. A
+//! difference names the first seed of its block: to begin there repeats it.
 
 #[path = "differential/far.rs"]
 mod far;
@@ -11,92 +14,150 @@ mod packets;
 mod pair;
 #[path = "differential/random.rs"]
 mod random;
-#[path = "differential/settings.rs"]
+#[path = "differential/settings/mod.rs"]
 mod settings;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use europa_tests::{skip_without, skipped};
 use pair::Pair;
 use random::Random;
-use settings::{ALL, Setting};
+use settings::Setting;
 
+/// Runs in `make test`.
+const USUAL: u64 = 100;
 /// Packets of each run.
 const PACKETS: u16 = 24;
-/// From one setting to the next: neighbours in the list are alike.
-const STRIDE: usize = 37;
-/// Runs until both routers are made again.
-const RUNS: usize = 20;
+/// From one setting to the next, as neighbours in the list are alike: a prime number, so that all
+/// have their turn.
+const STRIDE: usize = 7919;
+/// One run of so many has a second setting.
+const ALONE: usize = 3;
+/// Runs of a block.
+const RUNS: u64 = 25;
+/// Blocks at the same time: each of them mostly waits.
+const PAIRS: u64 = 4;
 
 /// A number from the environment.
 fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
+/// The outcome of all runs.
+#[derive(Default)]
+struct Outcome {
+    /// Runs that were compared.
+    runs: u64,
+    /// Settings that are impossible here, and why.
+    unable: BTreeMap<&'static str, String>,
+    /// Settings that were compared, by subject.
+    kinds: BTreeMap<&'static str, BTreeSet<&'static str>>,
+    differences: Vec<String>,
+}
+
 #[test]
 fn whatever_is_set_the_fast_path_does_as_linux() {
     skip_without!("sysctl", "ethtool");
-    let runs = number("EUROPA_DIFFERENTIAL", 0);
-    if runs == 0 {
-        skipped("EUROPA_DIFFERENTIAL does not say how many runs there are");
-        return;
-    }
+    let runs = number("EUROPA_DIFFERENTIAL", USUAL);
     let first = number("EUROPA_SEED", 1);
-    let only = std::env::var("EUROPA_KIND").ok();
-    let mut unable = BTreeMap::new();
-    let mut failures = Vec::new();
-    let mut kinds = BTreeSet::new();
-    let mut pair = None;
-    let mut used = 0;
-    for seed in first..first + runs {
-        let setting = &ALL[seed as usize * STRIDE % ALL.len()];
-        if only
-            .as_ref()
-            .is_some_and(|only| !setting.set.contains(only.as_str()) && setting.kind != only)
-        {
-            continue;
+    let next = AtomicU64::new(0);
+    let outcome = Mutex::new(Outcome::default());
+    std::thread::scope(|scope| {
+        for _ in 0..PAIRS {
+            scope.spawn(|| {
+                loop {
+                    let from = first + next.fetch_add(RUNS, Ordering::Relaxed);
+                    if from >= first + runs {
+                        return;
+                    }
+                    block(from..(from + RUNS).min(first + runs), &outcome);
+                }
+            });
         }
-        if used >= RUNS {
-            pair = None;
-        }
-        let pair_now = pair.get_or_insert_with(|| {
-            used = 0;
-            Pair::new()
-        });
-        used += if setting.stays() { RUNS } else { 1 };
-        if let Err(why) = run(pair_now, setting, seed, &mut failures) {
-            unable.insert(setting.set, why);
-        } else {
-            kinds.insert(setting.kind);
-        }
+    });
+    let outcome = outcome.into_inner().unwrap_or_else(PoisonError::into_inner);
+    for (set, why) in &outcome.unable {
+        skipped(&format!("{set}: {}", why.trim()));
     }
-    for (set, why) in &unable {
-        skipped(&format!("{set}: {why}"));
+    for (kind, sets) in &outcome.kinds {
+        println!("{kind}: {} settings", sets.len());
     }
-    println!("{runs} runs, {} kinds: {kinds:?}", kinds.len());
-    assert!(failures.is_empty(), "{} runs differ:\n{}", failures.len(), failures.join("\n"));
+    println!("{} of {runs} runs compared", outcome.runs);
+    let differences = &outcome.differences;
+    assert!(
+        differences.is_empty(),
+        "{} runs differ:\n{}",
+        differences.len(),
+        differences.join("\n")
+    );
+    assert!(outcome.runs > 0, "no setting was compared");
 }
 
-/// One run. `Err` if it cannot be done here.
-fn run(
-    pair: &Pair,
-    setting: &Setting,
-    seed: u64,
-    failures: &mut Vec<String>,
-) -> Result<(), String> {
-    for program in setting.needs {
-        if europa_tests::run(&["sh", "-c", &format!("command -v {program}")]).is_err() {
-            return Err(format!("{program} is not installed"));
+/// The runs of some seeds, one after the other on the same routers.
+fn block(seeds: std::ops::Range<u64>, outcome: &Mutex<Outcome>) {
+    let only = std::env::var("EUROPA_KIND").ok();
+    let from = seeds.start;
+    let mut pair = None;
+    for seed in seeds {
+        let mut random = Random::new(seed);
+        let settings = choose(seed, &mut random);
+        let is = |only: &String| {
+            settings.iter().any(|one| one.set.contains(only.as_str()) || one.kind == only)
+        };
+        if only.as_ref().is_some_and(|only| !is(only)) {
+            continue;
+        }
+        if let Some((set, why)) = settings.iter().find_map(|setting| lacks(setting)) {
+            outcome.lock().unwrap_or_else(PoisonError::into_inner).unable.insert(set, why);
+            continue;
+        }
+        let routers: &Pair = pair.get_or_insert_with(Pair::new);
+        let about: String = settings.iter().map(|setting| setting.set).collect();
+        let packets: Vec<_> = (0..PACKETS)
+            .map(|number| packets::packet(&mut random, routers.macs(), number, &about))
+            .collect();
+        let tried = routers.try_out(&settings, &packets);
+        if tried.is_spoiled
+            || !tried.different.is_empty()
+            || settings.iter().any(|setting| setting.stays())
+        {
+            pair = None;
+        }
+        let mut outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        outcome.runs += u64::from(!tried.made.is_empty());
+        for setting in settings.iter().filter(|setting| tried.made.contains(&setting.set)) {
+            outcome.kinds.entry(setting.kind).or_default().insert(setting.set);
+        }
+        outcome.unable.extend(tried.unable);
+        if !tried.different.is_empty() {
+            let sets: Vec<_> =
+                settings.iter().map(|one| format!("{}: {}", one.kind, one.set)).collect();
+            let (sets, text) = (sets.join("\n  "), tried.different.join("\n  "));
+            let text = format!("seed {seed} of the block from {from}\n  {sets}\n  {text}");
+            println!("{text}");
+            outcome.differences.push(text);
         }
     }
-    let mut random = Random::new(seed);
-    let packets: Vec<_> =
-        (0..PACKETS).map(|number| packets::packet(&mut random, pair.macs(), number)).collect();
-    let different = pair.try_out(setting, &packets)?;
-    if !different.is_empty() {
-        let text = different.join("\n  ");
-        failures.push(format!("seed {seed}, {}: {}\n  {text}", setting.kind, setting.set));
-        println!("{}", failures.last().map_or("", String::as_str));
+}
+
+/// The settings of a run: one, and in some a second one of another kind.
+fn choose(seed: u64, random: &mut Random) -> Vec<&'static Setting> {
+    let all = settings::all();
+    let mut chosen = vec![all[seed as usize * STRIDE % all.len()]];
+    if random.below(ALONE) == 0 {
+        let second = *random.one(&all);
+        chosen.extend((second.kind != chosen[0].kind).then_some(second));
     }
-    Ok(())
+    chosen
+}
+
+/// The setting and the program that it needs, if this is not installed.
+fn lacks(setting: &'static Setting) -> Option<(&'static str, String)> {
+    let is_missing = |program: &&&str| {
+        europa_tests::run(&["sh", "-c", &format!("command -v {program}")]).is_err()
+    };
+    let program = setting.needs.iter().find(is_missing)?;
+    Some((setting.set, format!("{program} is not installed")))
 }

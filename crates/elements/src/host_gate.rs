@@ -14,16 +14,16 @@
 //!
 //! Until a policy is written, every frame to the interface's own address is for Linux, with the
 //! reason `the fast path has not read it yet`. Frames to groups always leave by output 0. Frames
-//! to other stations are dropped unless the policy wants them; so is everything while the
-//! interface is down.
+//! to other stations are dropped unless the policy wants them. So are frames longer than the policy
+//! permits, and everything while the interface is down.
 //!
 //! ## Arguments
 //! - ETH: the interface's Ethernet address.
 //!
 //! ## Handlers
 //! - `policy` (read, write): lines that replace the policy as a whole:
-//!   `mac ETH`, the address that is the interface's own; `down`, drop everything; `foreign`, give
-//!   frames to other stations to Linux; `all REASON`, `ip4 REASON`, `ip6 REASON`, give all frames or
+//!   `mac ETH`, the address that is the interface's own; `down`, drop everything; `longest BYTES`, drop
+//!   longer frames; `foreign`, give frames to other stations to Linux; `all REASON`, `ip4 REASON`, `ip6 REASON`, give all frames or
 //!   those of one family to Linux; `from PREFIX REASON` and `to PREFIX REASON`, give packets with such
 //!   a source or destination to Linux.
 //! - `reasons` (read): frames given to Linux, a line of count and reason each.
@@ -98,6 +98,8 @@ impl<A: Copy + Ord + std::ops::BitAnd<Output = A>> Selectors<A> {
 #[derive(Clone, Debug, Default)]
 struct Policy {
     mac: [u8; 6],
+    /// Bytes of the longest frame; none while the interface is down.
+    longest: usize,
     down: bool,
     foreign: bool,
     all: Option<Reason>,
@@ -115,6 +117,7 @@ pub(crate) struct HostGate {
     text: String,
     reasons: Reasons,
     dropped_down: u64,
+    dropped_long: u64,
     dropped_foreign: u64,
 }
 
@@ -126,11 +129,14 @@ impl HostGate {
     #[inline(always)]
     fn output(&mut self, packet: &Packet) -> u16 {
         let policy = &self.policy;
-        if policy.down {
-            self.dropped_down += 1;
+        let data = packet.data();
+        if data.len() > policy.longest {
+            match policy.down {
+                true => self.dropped_down += 1,
+                false => self.dropped_long += 1,
+            }
             return DROP;
         }
-        let data = packet.data();
         let Some(head) = data.first_chunk::<14>() else { return 1 };
         let [a, b, c, d, e, f, _, _, _, _, _, _, high, low] = *head;
         if a & 1 != 0 {
@@ -158,12 +164,14 @@ impl HostGate {
     }
 
     fn read_policy(&mut self, text: &str) -> Option<Policy> {
-        let mut policy = Policy { mac: self.policy.mac, ..Policy::default() };
+        let mac = self.policy.mac;
+        let mut policy = Policy { mac, longest: usize::MAX, ..Policy::default() };
         for line in text.lines() {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
                 "mac" => policy.mac = rest.parse::<MacAddr>().ok()?.0,
                 "down" => policy.down = true,
+                "longest" => policy.longest = rest.parse().ok()?,
                 "foreign" => policy.foreign = true,
                 "all" => policy.all = Some(self.reasons.number(rest)?),
                 "ip4" => policy.v4 = Some(self.reasons.number(rest)?),
@@ -171,6 +179,9 @@ impl HostGate {
                 "from" | "to" => self.select(&mut policy, word == "from", rest)?,
                 _ => return None,
             }
+        }
+        if policy.down {
+            policy.longest = 0;
         }
         Some(policy)
     }
@@ -219,7 +230,8 @@ fn selected6(selectors: &Selectors<u128>, frame: &[u8]) -> Option<Reason> {
 impl Element for HostGate {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         let mac: [u8; 6] = arguments.mandatory("ETH")?;
-        self.policy = Policy { mac, all: self.reasons.number(UNREAD), ..Policy::default() };
+        let (all, longest) = (self.reasons.number(UNREAD), usize::MAX);
+        self.policy = Policy { mac, all, longest, ..Policy::default() };
         self.text = format!("mac {}\nall {UNREAD}\n", MacAddr(mac));
         arguments.finish()
     }
@@ -244,6 +256,7 @@ impl Element for HostGate {
             _ => {
                 let causes = [
                     (self.dropped_down, "the interface is down"),
+                    (self.dropped_long, "longer than the MTU of the interface"),
                     (self.dropped_foreign, "to another station"),
                 ];
                 let lines = causes.iter().filter(|(count, _)| *count > 0);
@@ -258,7 +271,7 @@ impl Element for HostGate {
         value: &str,
         _: &mut Context<'_>,
     ) -> Result<(), HandlerError> {
-        let wanted = "lines of mac, down, foreign, all, ip4, ip6, from or to";
+        let wanted = "lines of mac, down, longest, foreign, all, ip4, ip6, from or to";
         let policy = self.read_policy(value);
         self.policy = policy.ok_or_else(|| HandlerError::value(handler, value, wanted))?;
         value.clone_into(&mut self.text);
@@ -318,6 +331,9 @@ mod tests {
             ("every destination", "to 0.0.0.0/0 because", &own4, Some(1)),
             ("an IPv6 source", "from fd00::/16 because", &own6, Some(1)),
             ("another IPv6 destination", "to fd02::/16 because", &own6, Some(0)),
+            ("long enough", "longest 46", &own4, Some(0)),
+            ("too long", "longest 45", &own4, None),
+            ("too long, to a group", "longest 45", &group, None),
             ("down", "down", &own4, None),
             ("down, to a group", "down", &group, None),
         ] {

@@ -81,7 +81,10 @@ const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const IFLA_MACVLAN_MODE: u16 = 1;
 const IFLA_XDP_ATTACHED: u16 = 2;
+/// Modes of a macvlan that receives frames to other addresses than its own: all; those from certain
+/// stations.
 const MACVLAN_MODE_PASSTHRU: u32 = 8;
+const MACVLAN_MODE_SOURCE: u32 = 16;
 const IFF_UP: u32 = 1;
 const IFF_RUNNING: u32 = 0x40;
 
@@ -422,7 +425,9 @@ impl Link {
         let mode = attributes(data, 0).find(|(kind, _)| *kind == IFLA_MACVLAN_MODE);
         let mode = mode.and_then(|(_, value)| number(value, 0));
         self.takes_all = match self.kind.as_str() {
-            "macvlan" | "macvtap" => mode == Some(MACVLAN_MODE_PASSTHRU),
+            "macvlan" | "macvtap" => {
+                matches!(mode, Some(MACVLAN_MODE_PASSTHRU | MACVLAN_MODE_SOURCE))
+            }
             "ipvlan" | "ipvtap" | "macsec" => true,
             _ => false,
         };

@@ -49,9 +49,10 @@ impl Far {
         Sender(open_listener(&device).expect("a packet socket"))
     }
 
+    /// Sends a frame. It is lost while the other end of the line is down.
     pub(crate) fn send(&self, frame: &[u8]) {
-        // Without room for it for a moment, it is sent again.
-        for _ in 0..100 {
+        // Without room for it for a moment, it is sent again. A line without carrier says the same.
+        for _ in 0..20 {
             match send(self.socket.as_raw_fd(), frame, MsgFlags::empty()) {
                 Err(Errno::ENOBUFS | Errno::EAGAIN) => {
                     std::thread::sleep(std::time::Duration::from_millis(1));
@@ -60,7 +61,6 @@ impl Far {
                 Ok(_) => return,
             }
         }
-        panic!("a frame cannot be sent");
     }
 
     /// Frames that came, and have not been asked for yet.
@@ -163,6 +163,9 @@ pub(crate) fn normal(frame: &[u8]) -> Option<Vec<u8>> {
     let kind = frame.get(header).copied();
     match (protocol, kind) {
         (2, _) | (58, Some(130..=136 | 143)) => return None,
+        // Redirects: when the next one may be sent depends on the time of the last
+        // (`ip_rt_send_redirect` and `ndisc_send_redirect` in the kernel).
+        (1, Some(5)) | (58, Some(137)) => return None,
         // Those of local senders are left to devices.
         (6, _) => frame.get_mut(header + 16..header + 18)?.fill(0),
         (17, _) => frame.get_mut(header + 6..header + 8)?.fill(0),

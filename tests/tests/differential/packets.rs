@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use europa_packet::checksum::checksum;
 use europa_packet::{Frame, MacAddr};
 
 use super::far::mac;
@@ -20,39 +21,80 @@ pub(crate) struct Packet {
 pub(crate) const FAR: &str = "10.9.1.7";
 const FAR6: &str = "fd09:1::7";
 
-/// A packet; most are such as routers forward. `macs` are the router's Ethernet addresses.
-pub(crate) fn packet(random: &mut Random, macs: &[MacAddr], number: u16) -> Packet {
+/// A group that settings are about.
+const GROUP: &str = "239.1.2.3";
+const GROUP6: &str = "ff05::123";
+
+/// A packet; most are such as routers forward. `macs` are the router's Ethernet addresses, `about`
+/// is the command that they are to meet.
+pub(crate) fn packet(random: &mut Random, macs: &[MacAddr], number: u16, about: &str) -> Packet {
+    let groups = if about.contains("$MROUTE") { 2 } else { 24 };
+    let sources = if is_about_one(about) { 2 } else { 8 };
     let interface = random.below(macs.len());
     let is_v4 = random.below(3) > 0;
-    let (from, to) = (mac(interface, 2), destination_mac(random, macs[interface]));
+    let is_group = random.below(groups) == 0;
+    let from = mac(interface, 2);
+    let to = match (is_group, is_v4) {
+        (true, true) => MacAddr([1, 0, 0x5e, 1, 2, 3]),
+        (true, false) => MacAddr([0x33, 0x33, 0, 0, 1, 0x23]),
+        (false, _) => destination_mac(random, macs[interface]),
+    };
     let ttl = *random.one(&[64, 64, 64, 64, 64, 2, 1]);
     let length = *random.one(&[20, 20, 20, 200, 1200, 1300, 1400, 1428, 1472 - 20]);
     let payload: Vec<u8> = (0..length).map(|n| n as u8).collect();
     let dont_fragment = random.below(2) == 0;
     let head = Frame::new(from, to);
     let (head, source, target) = if is_v4 {
-        let source = source4(random, interface);
-        let target = target4(random, interface);
-        let flags = if dont_fragment { 0x4000 } else { 0 };
+        let source = source4(random, interface, is_group, sources);
+        let target = match is_group {
+            true => GROUP.parse().expect("an address"),
+            false => target4(random, interface),
+        };
+        // Seldom the first fragment of a packet, or a later one.
+        let flags = match random.below(32) {
+            0 => 0x2000,
+            1 => 0x0010,
+            _ if dont_fragment => 0x4000,
+            _ => 0,
+        };
         let tos = *random.one(&[0, 0, 0, 16]);
         let head = head.ipv4(source, target).ttl(ttl).id(number).flags_fragment(flags).tos(tos);
         (head, source.to_string(), target.to_string())
     } else {
-        let source: Ipv6Addr = format!("fd00:{interface}::2").parse().expect("an address");
-        let target = target6(random, interface);
+        let source = source6(random, interface);
+        let target = match is_group {
+            true => GROUP6.parse().expect("an address"),
+            false => target6(random, interface),
+        };
         (head.ipv6(source, target).ttl(ttl), source.to_string(), target.to_string())
     };
     let (kind, frame) = match random.below(4) {
-        0 => ("echo", head.echo(7, number, &payload)),
+        0 => ("echo", head.echo(7000 + number, number, &payload)),
         1 => ("TCP SYN", head.tcp(1000 + number, 7000, 1, 2, &[])),
         _ => ("UDP", head.udp(1000 + number, 7000, &payload)),
     };
+    let frame = if is_v4 && random.below(24) == 0 { with_options(frame) } else { frame };
     let df = if dont_fragment && is_v4 { ", DF" } else { "" };
     let bytes = frame.len();
     let what = format!(
         "{number}: by eth{interface} to {to}, {kind} {source} to {target}, ttl {ttl}, {bytes} bytes{df}"
     );
     Packet { interface, frame, what }
+}
+
+/// An IPv4 packet with an option for routers (RFC 2113).
+fn with_options(mut frame: Vec<u8>) -> Vec<u8> {
+    if frame.len() + 4 > 1514 {
+        return frame;
+    }
+    frame.splice(34..34, [148, 4, 0, 0]);
+    let length = (frame.len() - 14) as u16;
+    frame[14] = 0x46;
+    frame[16..18].copy_from_slice(&length.to_be_bytes());
+    frame[24..26].fill(0);
+    let sum = checksum(&frame[14..38]);
+    frame[24..26].copy_from_slice(&sum.to_be_bytes());
+    frame
 }
 
 fn destination_mac(random: &mut Random, own: MacAddr) -> MacAddr {
@@ -63,12 +105,31 @@ fn destination_mac(random: &mut Random, own: MacAddr) -> MacAddr {
     }
 }
 
-fn source4(random: &mut Random, interface: usize) -> Ipv4Addr {
+/// Whether a setting concerns a source alone.
+fn is_about_one(setting: &str) -> bool {
+    setting.contains("10.0.0.2 ") || setting.contains("-s 10.0.0.2")
+}
+
+/// The source of a packet: the first neighbour for one packet of `often` and for groups.
+fn source4(random: &mut Random, interface: usize, is_group: bool, often: usize) -> Ipv4Addr {
     let text = match random.below(16) {
+        _ if is_group || random.below(often) == 0 => format!("10.0.{interface}.2"),
         0 => format!("10.0.{interface}.1"),
         1 => "10.0.1.1".into(),
         2 => "10.9.1.9".into(),
-        _ => format!("10.0.{interface}.2"),
+        // Linux tells a sender of about one error a second (`ip_error` in the kernel).
+        _ => format!("10.0.{interface}.{}", 20 + random.below(20)),
+    };
+    text.parse().expect("an address")
+}
+
+fn source6(random: &mut Random, interface: usize) -> Ipv6Addr {
+    let text = match random.below(20) {
+        0 => format!("fd00:{interface}::1"),
+        1 => "fd00:1::1".into(),
+        2 => "fe80::2".into(),
+        3 => "fd77::9".into(),
+        _ => format!("fd00:{interface}::2"),
     };
     text.parse().expect("an address")
 }

@@ -13,6 +13,8 @@ use super::packets::Packet;
 use super::settings::Setting;
 
 pub(crate) const INTERFACES: usize = 3;
+/// The program for multicast routes.
+const MROUTE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/differential/mroute.py");
 /// From a change to the first packet that must follow it.
 const SETTLE: Duration = Duration::from_millis(300);
 /// How long frames may take.
@@ -22,6 +24,18 @@ const QUIET: Duration = Duration::from_millis(60);
 
 /// Frames, and how many there were of each, by interface.
 type Seen = BTreeMap<(String, Vec<u8>), usize>;
+
+/// The outcome of a run.
+#[derive(Default)]
+pub(crate) struct Tried {
+    pub(crate) different: Vec<String>,
+    /// Settings that were made.
+    pub(crate) made: Vec<&'static str>,
+    /// Settings that neither can have, and why.
+    pub(crate) unable: Vec<(&'static str, String)>,
+    /// The routers are not what they were before.
+    pub(crate) is_spoiled: bool,
+}
 
 /// One of the two.
 struct Side {
@@ -77,8 +91,9 @@ impl Pair {
             Side { linux: plain.name().into(), far: slow.collect() },
         ];
         let pair = Pair { sides, macs, node, _lab: lab };
-        pair.run("ip route add 10.9.0.0/16 via 10.0.1.9; ip -6 route add fd09::/16 via fd00:1::9")
-            .expect("both can do this");
+        let routes = pair
+            .run("ip route add 10.9.0.0/16 via 10.0.1.9; ip -6 route add fd09::/16 via fd00:1::9");
+        assert_eq!(routes, Ok(None), "both can do this");
         // No answer depends on how many there were before.
         for setting in [
             "ipv4.icmp_ratelimit=0",
@@ -107,17 +122,20 @@ impl Pair {
         &self.macs
     }
 
-    /// Runs a line of shell in both. Returns what both refuse with.
-    ///
-    /// # Panics
-    /// If one can and the other cannot.
-    fn run(&self, line: &str) -> Result<(), String> {
+    /// Runs a line of shell in both. Returns what both refuse with, and whether only one of them does.
+    fn run(&self, line: &str) -> Result<Option<String>, String> {
         let mut line = format!("set -e; {line}");
         for (n, mac) in self.macs.iter().enumerate() {
             line = line.replace(&format!("$MAC{n}"), &mac.to_string());
         }
+        line = line.replace("$MROUTE", MROUTE);
         let outputs = [0, 1].map(|side: usize| {
             let linux = &self.sides[side].linux;
+            let line = line.replace("$LINUX", linux);
+            // The kernel takes numbers of users from the namespace's own users only.
+            if side == 0 && line.contains("uidrange") {
+                return self.node.attempt(&["exec", "s/r", "sh", "-c", &line]);
+            }
             let argv = ["ip", "netns", "exec", linux, "sh", "-c", &line];
             europa_tests::Process::start(&argv)
                 .and_then(|process| process.wait(Duration::from_secs(30)))
@@ -127,28 +145,48 @@ impl Pair {
             true => Ok(()),
             false => Err(output.stderr),
         });
-        assert_eq!(fast.is_ok(), slow.is_ok(), "{line}: {fast:?} in the router, {slow:?} else");
-        slow
+        match (&fast, slow) {
+            (Err(_), Err(why)) => Err(why),
+            (Ok(()), Ok(())) => Ok(None),
+            (_, slow) => Ok(Some(format!("{line}: {fast:?} in the router, {slow:?} else"))),
+        }
     }
 
-    /// Makes a setting, sends half of the packets before and half after it, and takes it away.
-    /// Returns what differs; `Err` if this kernel cannot have it.
-    pub(crate) fn try_out(
-        &self,
-        setting: &Setting,
-        packets: &[Packet],
-    ) -> Result<Vec<String>, String> {
+    /// Makes settings one after the other, sends half of the packets before and half after that, and
+    /// takes the settings away.
+    pub(crate) fn try_out(&self, settings: &[&Setting], packets: &[Packet]) -> Tried {
         let (before, after) = packets.split_at(packets.len() / 2);
-        let mut different = self.compare("before it", before, false);
-        let made = self.run(setting.set);
-        if made.is_ok() {
-            std::thread::sleep(SETTLE);
-            different.extend(self.compare("after it", after, setting.spreads()));
+        let mut tried =
+            Tried { different: self.compare("before", before, false), ..Tried::default() };
+        for setting in settings {
+            match self.run(setting.set) {
+                Ok(different) => {
+                    tried.different.extend(different);
+                    tried.made.push(setting.set);
+                }
+                Err(why) => {
+                    // A part of it may be there.
+                    let _ = self.run(setting.undo);
+                    tried.unable.push((setting.set, why));
+                }
+            }
         }
-        let undone = self.run(setting.undo);
-        assert!(undone.is_ok() || made.is_err(), "{}: {undone:?}", setting.undo);
+        let made = settings.iter().filter(|setting| tried.made.contains(&setting.set)).rev();
+        if made.clone().count() > 0 {
+            std::thread::sleep(SETTLE);
+            let spreads = made.clone().any(|setting| setting.spreads());
+            tried.different.extend(self.compare("after", after, spreads));
+        }
+        for setting in made {
+            match self.run(setting.undo) {
+                Ok(different) => tried.different.extend(different),
+                // A later setting may have taken the earlier one away.
+                Err(why) if settings.len() == 1 => tried.different.push(why),
+                Err(_) => tried.is_spoiled = true,
+            }
+        }
         std::thread::sleep(SETTLE);
-        made.map(|()| different)
+        tried
     }
 
     /// Sends packets through both, one after the other. Returns what differs.

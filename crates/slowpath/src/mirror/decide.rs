@@ -242,7 +242,7 @@ impl Mirror {
             Err(error) if is_missing(&error) => Hooks::default(),
             Err(error) => {
                 tracing::warn!("router {}: nftables: {error}", self.spec.router);
-                Hooks { v4: Some(UNREADABLE), v6: Some(UNREADABLE) }
+                Hooks { v4: Some(UNREADABLE), v6: Some(UNREADABLE), sees_foreign: true }
             }
         };
         self.is_policy_dirty = true;

@@ -42,6 +42,9 @@ use crate::message::Link;
 
 const RULE: &str = "an ip rule asks for more than its destination";
 const OWN_SOURCE: &str = "its source is an address of the router";
+/// Bytes of a frame beside the packet: Ethernet header and a VLAN tag (`is_skb_forwardable` in the
+/// kernel).
+const FRAME_BYTES: u32 = 14 + 4;
 const REDIRECT: &str = "it leaves by the interface that it came by";
 
 /// A netlink socket that receives changes in a namespace.
@@ -119,8 +122,11 @@ impl Policy {
         }
         let Some(link) = link.filter(|link| link.up) else { return "down\n".into() };
         let mut text = own_address(link);
+        let _ = writeln!(text, "longest {}", link.mtu.saturating_add(FRAME_BYTES));
         let is_shared = links.uppers(link.index).any(|upper| upper.kind != "vlan");
-        if is_shared || link.promiscuous || link.master.is_some() {
+        let reason = self.device_reason(link, links);
+        let sees_foreign = reason.is_some() || self.hooks.sees_foreign;
+        if is_shared || link.promiscuous || sees_foreign {
             text += "foreign\n";
         }
         let name = links.name(number);
@@ -129,7 +135,7 @@ impl Policy {
             let _ = writeln!(text, "all {reason}");
             return text;
         }
-        if let Some(reason) = self.device_reason(link, links) {
+        if let Some(reason) = reason {
             reasons.insert(format!("from {name}: {reason}"));
             let _ = writeln!(text, "all {reason}");
             return text;
@@ -234,7 +240,11 @@ impl Policy {
         }
         match is_v4 {
             true => self.settings.reason4(link.index),
-            false => self.settings.reason6(link.index),
+            false => {
+                let lacks = self.polled.device(&link.name).lacks_ipv6;
+                let off = lacks.then_some("the interface has no IPv6");
+                off.or_else(|| self.settings.reason6(link.index))
+            }
         }
     }
 }

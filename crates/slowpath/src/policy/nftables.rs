@@ -23,11 +23,15 @@ const IPV4: u8 = 2;
 const NETDEV: u8 = 5;
 const IPV6: u8 = 10;
 
+const INGRESS: &str = "nftables has an ingress hook";
+
 /// Reasons of one family: hooks that forwarded packets pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hooks {
     pub(crate) v4: Option<&'static str>,
     pub(crate) v6: Option<&'static str>,
+    /// A chain sees frames as a device receives them, also those to other stations.
+    pub(crate) sees_foreign: bool,
 }
 
 /// A hook that forwarded packets pass.
@@ -36,7 +40,7 @@ fn reason(family: u8, hook: u32) -> Option<&'static str> {
         (INET | IPV4 | IPV6, 0) => Some("nftables has a prerouting hook"),
         (INET | IPV4 | IPV6, 2) => Some("nftables has a forward hook"),
         (INET | IPV4 | IPV6, 4) => Some("nftables has a postrouting hook"),
-        (INET, 5) | (NETDEV, 0) => Some("nftables has an ingress hook"),
+        (INET, 5) | (NETDEV, 0) => Some(INGRESS),
         (NETDEV, 1) => Some("nftables has an egress hook"),
         _ => None,
     }
@@ -52,6 +56,7 @@ pub(crate) fn read(lists: &mut Netlink) -> io::Result<Hooks> {
     let mut hooks = Hooks::default();
     let each = |_: u16, message: &[u8]| {
         let Some((family, reason)) = chain(message) else { return };
+        hooks.sees_foreign |= reason == INGRESS;
         if family != IPV6 {
             hooks.v4.get_or_insert(reason);
         }

@@ -40,6 +40,8 @@ pub(crate) struct OfDevice {
     pub(crate) sends_redirects: bool,
     /// Longest IPv6 packet.
     pub(crate) mtu6: Option<u32>,
+    /// Linux has no IPv6 there: it is disabled, or the MTU is too short for it.
+    pub(crate) lacks_ipv6: bool,
 }
 
 /// The last values read.
@@ -64,7 +66,11 @@ impl Polled {
             let own = self.flag(format!("/proc/sys/net/ipv4/conf/{device}/send_redirects"));
             let mtu6 = self.files.read(format!("/proc/sys/net/ipv6/conf/{device}/mtu"));
             let mtu6 = mtu6.and_then(|text| text.parse().ok());
-            read.insert(device.to_owned(), OfDevice { sends_redirects: all || own, mtu6 });
+            let disabled =
+                self.files.read(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6"));
+            let lacks_ipv6 = disabled.is_none_or(|text| text != "0");
+            let sends_redirects = all || own;
+            read.insert(device.to_owned(), OfDevice { sends_redirects, mtu6, lacks_ipv6 });
         }
         let is_different = legacy != self.legacy || read != self.devices;
         (self.legacy, self.devices) = (legacy, read);

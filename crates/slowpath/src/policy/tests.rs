@@ -65,7 +65,7 @@ fn a_device_that_is_not_read_yet_is_not_down() {
 
 #[test]
 fn each_decision_of_linux_has_its_line() {
-    const MAC: &str = "mac 02:00:00:00:00:07\n";
+    const MAC: &str = "mac 02:00:00:00:00:07\nlongest 1518\n";
     type Change = fn(&mut Policy, &mut Links);
     fn device(links: &mut Links, change: fn(&mut Link)) {
         let mut link = links.interface(0).cloned().unwrap();
@@ -77,10 +77,11 @@ fn each_decision_of_linux_has_its_line() {
         let kind = kind.into();
         links.add(Link { index: 9, name, kind, takes_all, lower: Some(7), ..Link::default() });
     }
-    let cases: [(&str, Change, &str); 16] = [
+    let cases: [(&str, Change, &str); 17] = [
         ("nothing", |_, _| {}, ""),
         ("not read yet", |p, _| p.closed = Some("because"), "all because\n"),
         ("a hook", |p, _| p.hooks.v6 = Some("a hook"), "ip6 a hook\n"),
+        ("an ingress hook", |p, _| p.hooks.sees_foreign = true, "foreign\n"),
         ("a legacy table", |p, _| p.polled.legacy = [true, false], "ip4 iptables has a table\n"),
         ("IPsec", |p, _| p.ipsec.v4 = true, "ip4 xfrm has a policy\n"),
         (
@@ -107,7 +108,7 @@ fn each_decision_of_linux_has_its_line() {
         (
             "XDP",
             |_, l| device(l, |link| link.has_program = true),
-            "all an eBPF program sees frames first\n",
+            "foreign\nall an eBPF program sees frames first\n",
         ),
         ("down", |_, l| device(l, |link| link.up = false), "down\n"),
         ("a sniffer", |_, l| device(l, |link| link.promiscuous = true), "foreign\n"),
