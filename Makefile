@@ -40,7 +40,7 @@ NIGHTLY_RUNS ?= 2000
 NIGHTLY_KERNELS ?= linux-image-rt-amd64 $(shell apt-cache search --names-only '^linux-image-6[.][0-9.]+[+]deb[0-9]+-amd64$$' 2>/dev/null \
 	| cut -d ' ' -f 1 | sort -V | tail -n 1)
 
-.PHONY: help build demo demo-queues test lint unit model simulate end-to-end kernel instructions nightly docs fuzz bench install \
+.PHONY: help build demo demo-queues test lint unit model simulate end-to-end kernel instructions nightly docs site fuzz bench install \
 	uninstall deb install-build install-demo install-test clean
 
 help: ## Show this list
@@ -62,6 +62,7 @@ test: lint unit model simulate kernel instructions end-to-end ## Check everythin
 lint: install-build ## Check format, lints, documentation and language
 	scripts/words --self-test
 	scripts/words --base $(WORDS_BASE)
+	scripts/site --check
 	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --release --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --release --workspace --no-deps --quiet
@@ -100,7 +101,13 @@ instructions: install-test ## Compare the instructions of the hot loops with the
 	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
 	target/release/europa-bench instructions --out target/instructions $(if $(WRITE),--write)
 
-docs: install-build ## Generate docs/elements and docs/reference.md
+# The site is built without a network, once mdBook is installed.
+site: ## Build the pages of docs/ as a site with a search, target/site
+	@command -v mdbook >/dev/null || cargo install mdbook --locked --version '^0.5' --no-default-features --features search
+	@scripts/site
+
+docs: install-build ## Generate docs/elements, docs/cli.md, docs/reference.md and the tables of docs/reference
+	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
 	EUROPA_WRITE_DOCS=1 cargo test $(CARGO_FLAGS) --release -q --workspace --test reference
 
 # cargo-fuzz needs flags of a nightly compiler; the stable one accepts them with RUSTC_BOOTSTRAP.
