@@ -41,7 +41,7 @@ NIGHTLY_KERNELS ?= linux-image-rt-amd64 $(shell apt-cache search --names-only '^
 	| cut -d ' ' -f 1 | sort -V | tail -n 1)
 
 .PHONY: help build demo demo-queues test lint unit model simulate end-to-end kernel instructions nightly docs site fuzz bench install \
-	uninstall deb install-build install-demo install-test clean
+	uninstall deb static dist install-build install-demo install-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -122,11 +122,12 @@ fuzz: install-build ## Fuzz the parsers of configurations, RSVP and XDP objects:
 	done
 
 # Each kernel in its own run, so that one that fails does not hide the others; make fails at the end.
-nightly: install-test ## Run what takes long: 100,000 histories, fast paths beside Linux, fuzzing, the eBPF programs on further kernels
+nightly: install-test ## Run what takes long: 100,000 histories, fast paths beside Linux, long pages of the docs, fuzzing, the eBPF programs on further kernels
 	$(MAKE) simulate HISTORIES=$(NIGHTLY_HISTORIES)
 	EUROPA_DIFFERENTIAL=$(NIGHTLY_RUNS) cargo test $(CARGO_FLAGS) --release --workspace \
 		--test slow_differential -- --test-threads=1 --nocapture
 	cargo test $(CARGO_FLAGS) --release --workspace --test together i3 -- --ignored --nocapture
+	cargo test $(CARGO_FLAGS) --release --workspace --test together pages::nightly -- --ignored --test-threads=1
 	$(MAKE) fuzz FUZZ_SECONDS=$(NIGHTLY_FUZZ_SECONDS)
 	$(MAKE) kernel
 ifeq ($(shell uname -m),x86_64)
@@ -148,6 +149,13 @@ uninstall: ## Remove all files that `make install` has installed
 
 deb: build ## Build a Debian package, target/europa_VERSION_ARCH.deb
 	@scripts/deb
+
+# The C library becomes a part of the binary, so everything is linked anew.
+static: install-build ## Build a binary that needs no library, target/static/release/europa
+	cargo rustc $(CARGO_FLAGS) --release --target-dir target/static -p europa --bin europa -- -C target-feature=+crt-static
+
+dist: deb static ## Put package, static binary and checksums into target/dist
+	@scripts/dist
 
 install-build install-demo install-test:
 	@scripts/install-deps $(@:install-%=%)

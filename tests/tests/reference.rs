@@ -158,7 +158,8 @@ fn own_part(help: &str, all: &str) -> String {
     let mut kept = String::new();
     let mut option = String::new();
     for line in help.lines().chain(["  -"]) {
-        let starts = line.trim_start().starts_with('-') || !line.starts_with(' ') && !line.is_empty();
+        let starts =
+            line.trim_start().starts_with('-') || !line.starts_with(' ') && !line.is_empty();
         if starts {
             let common = option.trim_start().starts_with('-') && all.contains(option.trim());
             kept += if common { "" } else { &option };
