@@ -205,8 +205,11 @@ fn parts() -> (BTreeMap<String, [String; 2]>, String) {
         let what = described(document);
         let example = EXAMPLES.iter().find(|(of, _)| of == kind).expect("an example").1;
         let example = format!("```yaml\n{example}```\n");
-        write!(index, "\n## `kind: {kind}`\n\n{what} [All fields](reference/{kind}.md).\n\n{example}")
-            .expect("a text");
+        write!(
+            index,
+            "\n## `kind: {kind}`\n\n{what} [All fields](reference/{kind}.md).\n\n{example}"
+        )
+        .expect("a text");
         let mut top = format!("\n{what}\n\n{example}\n");
         fields(document, &shared, &mut top);
         let own: Vec<&String> = types.difference(&shared).collect();
@@ -244,7 +247,10 @@ fn the_yaml_reference_is_current() {
         let written = fs::read_to_string(&path)
             .unwrap_or_else(|error| panic!("docs/reference/{name}.md: {error}"));
         let text = replaced(&written, parts);
-        files.push((path, text.unwrap_or_else(|| panic!("{name}.md has not all of {BEGIN:?}, {END}"))));
+        files.push((
+            path,
+            text.unwrap_or_else(|| panic!("{name}.md has not all of {BEGIN:?}, {END}")),
+        ));
     }
     if std::env::var_os("EUROPA_WRITE_DOCS").is_some() {
         files.iter().for_each(|(path, text)| fs::write(path, text).expect("a page"));
