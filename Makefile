@@ -40,8 +40,8 @@ NIGHTLY_RUNS ?= 2000
 NIGHTLY_KERNELS ?= linux-image-rt-amd64 $(shell apt-cache search --names-only '^linux-image-6[.][0-9.]+[+]deb[0-9]+-amd64$$' 2>/dev/null \
 	| cut -d ' ' -f 1 | sort -V | tail -n 1)
 
-.PHONY: help build demo demo-queues test lint unit model simulate end-to-end kernel instructions nightly docs fuzz bench install \
-	uninstall deb install-build install-demo install-test clean
+.PHONY: help build demo demo-queues test lint unit model simulate end-to-end kernel instructions nightly docs site fuzz bench install \
+	uninstall deb static dist install-build install-demo install-test clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,7 @@ test: lint unit model simulate kernel instructions end-to-end ## Check everythin
 lint: install-build ## Check format, lints, documentation and language
 	scripts/words --self-test
 	scripts/words --base $(WORDS_BASE)
+	scripts/site --check
 	cargo fmt --all --check
 	cargo clippy $(CARGO_FLAGS) --release --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --release --workspace --no-deps --quiet
@@ -100,7 +101,13 @@ instructions: install-test ## Compare the instructions of the hot loops with the
 	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
 	target/release/europa-bench instructions --out target/instructions $(if $(WRITE),--write)
 
-docs: install-build ## Generate docs/elements and docs/reference.md
+# The site is built without a network, once mdBook is installed.
+site: ## Build the pages of docs/ as a site with a search, target/site
+	@command -v mdbook >/dev/null || cargo install mdbook --locked --version '^0.5' --no-default-features --features search
+	@scripts/site
+
+docs: install-build ## Generate docs/elements, docs/cli.md, docs/reference.md and the tables of docs/reference
+	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
 	EUROPA_WRITE_DOCS=1 cargo test $(CARGO_FLAGS) --release -q --workspace --test reference
 
 # cargo-fuzz needs flags of a nightly compiler; the stable one accepts them with RUSTC_BOOTSTRAP.
@@ -115,11 +122,13 @@ fuzz: install-build ## Fuzz the parsers of configurations, RSVP and XDP objects:
 	done
 
 # Each kernel in its own run, so that one that fails does not hide the others; make fails at the end.
-nightly: install-test ## Run what takes long: 100,000 histories, fast paths beside Linux, fuzzing, the eBPF programs on further kernels
+nightly: install-test ## Run what takes long: 100,000 histories, fast paths beside Linux, long pages of the docs, fuzzing, the eBPF programs on further kernels
 	$(MAKE) simulate HISTORIES=$(NIGHTLY_HISTORIES)
 	EUROPA_DIFFERENTIAL=$(NIGHTLY_RUNS) cargo test $(CARGO_FLAGS) --release --workspace \
 		--test slow_differential -- --test-threads=1 --nocapture
 	cargo test $(CARGO_FLAGS) --release --workspace --test together i3 -- --ignored --nocapture
+	cargo test $(CARGO_FLAGS) --release --workspace --test watchdog -- --ignored --nocapture
+	cargo test $(CARGO_FLAGS) --release --workspace --test together pages::nightly -- --ignored --test-threads=1
 	$(MAKE) fuzz FUZZ_SECONDS=$(NIGHTLY_FUZZ_SECONDS)
 	$(MAKE) kernel
 ifeq ($(shell uname -m),x86_64)
@@ -141,6 +150,13 @@ uninstall: ## Remove all files that `make install` has installed
 
 deb: build ## Build a Debian package, target/europa_VERSION_ARCH.deb
 	@scripts/deb
+
+# The C library becomes a part of the binary, so everything is linked anew.
+static: install-build ## Build a binary that needs no library, target/static/release/europa
+	cargo rustc $(CARGO_FLAGS) --release --target-dir target/static -p europa --bin europa -- -C target-feature=+crt-static
+
+dist: deb static ## Put package, static binary and checksums into target/dist
+	@scripts/dist
 
 install-build install-demo install-test:
 	@scripts/install-deps $(@:install-%=%)

@@ -288,6 +288,40 @@ static inline void europa_drop(struct europa *pool, const struct europa_packet *
 	ring->at++;
 }
 
+/* Takes up to `most` packets of an interface, EUROPA_BATCH at most, and returns their number. The turn
+ * of the interface ends with it. */
+static inline uint32_t europa_receive_batch(struct europa *pool, uint32_t interface,
+					    struct europa_packet *packets, uint32_t most)
+{
+	uint32_t count = 0;
+
+	while (count < most && europa_receive(pool, interface, &packets[count]))
+		count++;
+	pool->rx[interface].turn = 0;
+	europa_flush(pool);
+	return count;
+}
+
+/* Sends packets in their order; drops those that the ring has no room for, and returns their number. */
+static inline uint32_t europa_send_batch(struct europa *pool, uint32_t interface,
+					 const struct europa_packet *packets, uint32_t count)
+{
+	uint32_t dropped = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (!europa_send(pool, interface, &packets[i])) {
+			europa_drop(pool, &packets[i]);
+			dropped++;
+		}
+	return dropped;
+}
+
+/* The Ethernet address of an interface: six bytes. */
+static inline const uint8_t *europa_mac(const struct europa *pool, uint32_t interface)
+{
+	return pool->rows[interface].mac;
+}
+
 static inline int europa_has_input(const struct europa *pool)
 {
 	for (uint32_t i = 0; i < pool->interfaces; i++) {

@@ -16,7 +16,7 @@ router's sandbox with the pool's descriptors, whose numbers are in its environme
 waiting, and tells the switch what was sent meanwhile.
 
 Packets are memory views of the pool: what is assigned to them is in the packet. Every packet that
-was received must be sent or dropped, once. Rings are written by plain stores of eight bytes, whose
+was received must be sent or dropped, once. The module europa_packet has the headers of frames. Rings are written by plain stores of eight bytes, whose
 order x86 keeps; other machines need sdk/c.
 """
 
@@ -147,6 +147,11 @@ class Pool:
         queue |= packet.keyed << 54
         ring.put(VALID | queue | packet.slot << 26 | offset << 16 | len(packet))
         self.sent = True
+
+    def send_all(self, interface, packets):
+        """Sends packets in their order; those that the ring has no room for are dropped."""
+        for packet in packets:
+            self.send(interface, packet)
 
     def drop(self, packet):
         """Gives a packet's slot back to reception."""

@@ -13,6 +13,7 @@ mod lab;
 mod leftovers;
 mod namespace;
 mod node;
+pub mod page;
 mod ping;
 mod scapy;
 mod skip;

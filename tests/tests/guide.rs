@@ -1,10 +1,10 @@
-//! The user guide keeps up with the program: findings of `doctor`, links between pages.
+//! The user guide keeps up with the program: findings of `doctor`, packages of the tests.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use europa_tests::{Leftovers, Node, europa, run, skip_without};
+use europa_tests::{Node, skip_without};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -64,29 +64,6 @@ fn what_doctor_says_here_is_explained() {
         let what = finding["what"].as_str().expect("what was tried");
         assert!(explained.contains(what), "{what} is not in docs/troubleshooting.md");
     }
-}
-
-/// Every page's name of another file is that of a file.
-#[test]
-fn links_between_pages_lead_somewhere() {
-    let mut pages: Vec<PathBuf> =
-        ["README.md", "ARCHITECTURE.md", "PERFORMANCE.md"].map(|page| root().join(page)).into();
-    for folder in ["docs", "docs/elements"] {
-        let files = fs::read_dir(root().join(folder)).expect("pages").flatten();
-        pages.extend(files.map(|f| f.path()).filter(|p| p.extension().is_some_and(|e| e == "md")));
-    }
-    let mut broken = Vec::new();
-    for page in &pages {
-        let text = fs::read_to_string(page).expect("a page");
-        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            let file = link.split('#').next().unwrap_or(link);
-            let elsewhere = file.contains("://") || file.is_empty();
-            if !elsewhere && !page.parent().is_some_and(|folder| folder.join(file).exists()) {
-                broken.push(format!("{}: {link}", page.display()));
-            }
-        }
-    }
-    assert!(broken.is_empty(), "{broken:#?}");
 }
 
 /// Programs that tests call, and the Debian packages they are in.
@@ -159,66 +136,4 @@ fn tests_get_the_programs_they_need() {
         })
         .collect();
     assert!(missing.is_empty(), "scripts/install-deps brings none of {missing:?}");
-}
-
-/// Code blocks of a page in their order: language, the text before, the block.
-fn blocks(page: &str) -> Vec<(&str, &str, &str)> {
-    let mut blocks = Vec::new();
-    let mut rest = page;
-    while let Some((before, after)) = rest.split_once("```") {
-        let Some((block, next)) = after.split_once("\n```") else { break };
-        let (language, text) = block.split_once('\n').unwrap_or((block, ""));
-        blocks.push((language, before, text));
-        rest = next;
-    }
-    blocks
-}
-
-/// All of `docs/getting-started.md`, in its order, where nothing else is: what it says to
-/// type works, and leaves nothing behind.
-#[test]
-fn getting_started_can_be_typed() {
-    skip_without!("unshare", "ping", "python3");
-    let before = Leftovers::look().expect("a look");
-    let page = read("docs/getting-started.md");
-    let mut script = "set -ex\n\
-        mkdir -p /run/netns\nmount -t tmpfs none /run/netns\nip link set lo up\n\
-        europa() { \"$EUROPA\" \"$@\"; }\n\
-        trap 'europa down' EXIT\n"
-        .to_owned();
-    let (mut commands, mut files) = (0, 0);
-    for (language, before, text) in blocks(&page) {
-        if language == "yaml" {
-            // The name stands last before the text, in backquotes.
-            let name = before.trim_end().trim_end_matches("`:").rsplit('`').next();
-            let name = name.expect("a name");
-            assert!(name.ends_with(".yaml"), "{name}");
-            script += &format!("cat >{name} <<'END'\n{text}\nEND\n");
-            files += 1;
-        } else {
-            // The commands that this test has from the build already.
-            let built = |line: &&str| !line.starts_with("make ") && !line.starts_with("alias ");
-            let lines: Vec<&str> = text.lines().filter(built).collect();
-            commands += lines.len();
-            script += &(lines.join("\n") + "\n");
-        }
-    }
-    assert!(commands > 20 && files == 2, "{script}");
-    let folder = tempfile::tempdir().expect("a folder");
-    let output = run(&[
-        "env".into(),
-        format!("--chdir={}", folder.path().display()),
-        format!("EUROPA={}", europa().display()),
-        format!("EUROPA_INSTANCE=guide{}", std::process::id()),
-        "unshare".into(),
-        "--net".into(),
-        "--mount".into(),
-        "bash".into(),
-        "-c".into(),
-        script,
-    ]);
-    if let Err(error) = output {
-        panic!("{error}");
-    }
-    assert_eq!(before.new_ones().expect("a look"), [""; 0]);
 }

@@ -1,9 +1,13 @@
 //! The element reference in `docs/elements` is generated from the comments at the top of
-//! the elements' files. `make docs` writes it; otherwise this test says when it is old.
+//! the elements' files, and `docs/cli.md` from the help of the commands. `make docs` writes them;
+//! otherwise this test says when they are old.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use europa_tests::europa;
 
 /// Sections of every page, in this order.
 const SECTIONS: [&str; 6] =
@@ -128,4 +132,98 @@ fn every_class_has_a_page_with_all_sections() {
             assert!(section(page, title).is_some_and(|text| !text.is_empty()), "{name}: {title}");
         }
     }
+}
+
+const COMMANDS: &str = "# Command line\n\n\
+    The help of all commands, as `europa help COMMAND` prints it (`make docs`). Manual pages have \
+    the same: `man europa-COMMAND`.\n";
+
+/// The text that `europa help` prints about a command, or about all.
+fn help(command: &[&str]) -> String {
+    let output = Command::new(europa())
+        .arg("help")
+        .args(command)
+        .env("NO_COLOR", "1")
+        .env_remove("EUROPA_INSTANCE")
+        .output()
+        .expect("europa runs");
+    assert!(output.status.success(), "europa help {command:?}");
+    let text = String::from_utf8(output.stdout).expect("a text");
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n").trim().to_owned()
+}
+
+/// A help without the options and exit codes that all commands have.
+fn own_part(help: &str, all: &str) -> String {
+    let help = help.split("\n\nExit codes:").next().unwrap_or(help);
+    let mut kept = String::new();
+    let mut option = String::new();
+    for line in help.lines().chain(["  -"]) {
+        let starts =
+            line.trim_start().starts_with('-') || !line.starts_with(' ') && !line.is_empty();
+        if starts {
+            let common = option.trim_start().starts_with('-') && all.contains(option.trim());
+            kept += if common { "" } else { &option };
+            option.clear();
+        }
+        option += line;
+        option.push('\n');
+    }
+    kept.trim_end().trim_end_matches("\nOptions:").trim_end().to_owned()
+}
+
+/// The commands that a help lists, with headings between them: lines of `  NAME  TEXT`.
+fn listed<'a>(help: &'a str, headings: &[&str]) -> Vec<(&'a str, Vec<&'a str>)> {
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    let mut inside = false;
+    for line in help.lines() {
+        if let Some(heading) = line.strip_suffix(':').filter(|line| !line.contains(' ') || inside) {
+            inside = headings.is_empty() && heading != "Options" || headings.contains(&heading);
+            if inside {
+                groups.push((heading, Vec::new()));
+            }
+        } else if let Some(name) = line.strip_prefix("  ").filter(|line| !line.starts_with(' '))
+            && inside
+            && let Some((_, commands)) = groups.last_mut()
+        {
+            commands.extend(name.split_whitespace().next().filter(|name| *name != "help"));
+        } else if !line.is_empty() && !line.starts_with(' ') {
+            inside = false;
+        }
+    }
+    groups
+}
+
+/// The page of the command line.
+fn commands() -> String {
+    let all = help(&[]);
+    let (options, about) = (all.find("\nOptions:\n"), all.find("\n\n").unwrap_or(0));
+    let options = &all[options.expect("options")..];
+    let mut page = format!("{COMMANDS}\nOptions of all commands:\n\n```text{options}\n```\n");
+    assert!(about > 0, "{all}");
+    for (group, names) in listed(&all, &[]) {
+        page += &format!("\n## {group}\n");
+        for name in names {
+            let text = help(&[name]);
+            let own = own_part(&text, &all);
+            page += &format!("\n### europa {name}\n\n```text\n{own}\n```\n");
+            for (_, inner) in listed(&text, &["Commands"]) {
+                for inner in inner {
+                    let text = own_part(&help(&[name, inner]), &all);
+                    page += &format!("\n#### europa {name} {inner}\n\n```text\n{text}\n```\n");
+                }
+            }
+        }
+    }
+    page
+}
+
+#[test]
+fn the_reference_of_commands_is_current() {
+    let path = root().join("docs/cli.md");
+    let page = commands();
+    assert!(page.matches("\n### ").count() > 30, "{page}");
+    if std::env::var_os("EUROPA_WRITE_DOCS").is_some() {
+        fs::write(&path, &page).expect("docs/cli.md");
+    }
+    assert!(fs::read_to_string(&path).is_ok_and(|old| old == page), "run `make docs`: docs/cli.md");
 }

@@ -1,20 +1,31 @@
-//! `docs/reference.md` is generated from the schema. `make docs` writes it; otherwise this
-//! test says when it is old.
+//! `docs/reference.md`, and the marked parts of the pages in `docs/reference`, are generated from the
+//! schema. `make docs` writes them; otherwise this test says which are old.
+//!
+//! A page of `docs/reference` is about one kind of document. Text outside the marked parts is written
+//! by hand.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use europa_api::{Source, parse, schema};
 use serde_json::{Map, Value};
 
 const INTRODUCTION: &str = "# YAML reference\n\n\
-    All fields of a configuration, generated from the schema (`make docs`). \
+    All documents of a configuration, generated from the schema (`make docs`). Each kind has a page \
+    with its fields. `europa explain KIND.FIELD` prints the same on the command line. \
     [Concepts](concepts.md) explains how the objects fit together, [matches](matches.md) how \
     they share packets.\n\n\
     A configuration is a set of documents, separated by `---`, in one file or several. Each has \
-    a `kind`. Europa reports all mistakes at once, each with file, line and the text underlined; \
-    then nothing is changed.\n";
+    a `kind` and a `name` (`a-z`, `0-9`, `-`; at most 32 characters). Europa reports all mistakes \
+    at once, each with file, line and the text underlined; then nothing is changed.\n";
+
+/// Marks of the generated parts of a page: fields, then types.
+const BEGIN: [&str; 2] = ["<!-- generated: fields -->\n", "<!-- generated: types -->\n"];
+const END: &str = "<!-- end of generated text -->\n";
+/// The page of types that documents of several kinds have.
+const SHARED: &str = "types";
 
 /// One configuration, a document of each kind that this page shows.
 const EXAMPLES: [(&str, &str); 9] = [
@@ -60,11 +71,17 @@ fn described(schema: &Value) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ").replace('|', "\\|")
 }
 
-/// The accepted values.
-fn values(schema: &Value) -> String {
-    if let Some(name) = schema["$ref"].as_str() {
-        let name = name.rsplit('/').next().unwrap_or(name);
-        return format!("[{name}](#{})", name.to_lowercase());
+/// The name of the type that a schema refers to.
+fn referred(schema: &Value) -> Option<&str> {
+    schema["$ref"].as_str().map(|name| name.rsplit('/').next().unwrap_or(name))
+}
+
+/// The accepted values. Types are on the same page, or on the page of shared types.
+fn values(schema: &Value, shared: &BTreeSet<String>) -> String {
+    let values = |schema: &Value| values(schema, shared);
+    if let Some(name) = referred(schema) {
+        let page = if shared.contains(name) { "types.md" } else { "" };
+        return format!("[{name}]({page}#{})", name.to_lowercase());
     }
     for key in ["anyOf", "oneOf", "allOf"] {
         if let Some(choices) = schema[key].as_array() {
@@ -105,7 +122,7 @@ fn values(schema: &Value) -> String {
 }
 
 /// The fields of an object.
-fn fields(schema: &Value, text: &mut String) {
+fn fields(schema: &Value, shared: &BTreeSet<String>, text: &mut String) {
     let Some(properties) = schema["properties"].as_object() else { return };
     let required: Vec<&str> =
         schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -117,58 +134,133 @@ fn fields(schema: &Value, text: &mut String) {
     for name in names.into_iter().filter(|name| *name != "kind") {
         let Some(field) = properties.get(name) else { continue };
         let must = if required.contains(&name.as_str()) { "**required**, " } else { "" };
-        let value = values(field);
+        let value = values(field, shared);
         writeln!(text, "| `{name}` | {} | {must}{value} |", described(field)).expect("a text");
     }
 }
 
-/// The whole page.
-fn page() -> String {
+/// Adds the names of all types that a schema refers to, directly or by other types.
+fn reach(schema: &Value, definitions: &Map<String, Value>, found: &mut BTreeSet<String>) {
+    if let Some(name) = referred(schema)
+        && found.insert(name.to_owned())
+        && let Some(definition) = definitions.get(name)
+    {
+        reach(definition, definitions, found);
+    }
+    match schema {
+        Value::Object(fields) => fields.values().for_each(|v| reach(v, definitions, found)),
+        Value::Array(items) => items.iter().for_each(|v| reach(v, definitions, found)),
+        _ => {}
+    }
+}
+
+/// A type: its description, then its fields or values.
+fn definition(name: &str, definition: &Value, shared: &BTreeSet<String>, text: &mut String) {
+    write!(text, "\n### {name}\n\n{}\n", described(definition)).expect("a text");
+    let choices = definition["oneOf"].as_array();
+    let named = choices.filter(|list| list.iter().all(|one| one.get("const").is_some()));
+    if definition["properties"].is_object() {
+        text.push('\n');
+        fields(definition, shared, text);
+    } else if let Some(choices) = named {
+        text.push_str("\n| value | |\n|---|---|\n");
+        for choice in choices {
+            let value = values(choice, shared);
+            writeln!(text, "| {value} | {} |", described(choice)).expect("a text");
+        }
+    } else {
+        let value = values(definition, shared);
+        let pattern = definition["pattern"].as_str().map(|pattern| format!(" like `{pattern}`"));
+        write!(text, "\nValue: {value}{}.\n", pattern.unwrap_or_default()).expect("a text");
+    }
+}
+
+/// The generated parts of each page of `docs/reference`, by name, and the page of all kinds.
+fn parts() -> (BTreeMap<String, [String; 2]>, String) {
     let schema = schema();
     let none = Map::new();
     let definitions = schema["$defs"].as_object().unwrap_or(&none);
-    let mut text = INTRODUCTION.to_owned();
-    for document in schema["oneOf"].as_array().expect("kinds") {
-        let kind = document["properties"]["kind"]["const"].as_str().expect("a kind");
-        write!(text, "\n## `kind: {kind}`\n\n{}\n\n", described(document)).expect("a text");
-        if let Some((_, example)) = EXAMPLES.iter().find(|(of, _)| *of == kind) {
-            write!(text, "```yaml\n{example}```\n\n").expect("a text");
+    let kinds: Vec<(&str, &Value, BTreeSet<String>)> = schema["oneOf"]
+        .as_array()
+        .expect("kinds")
+        .iter()
+        .map(|document| {
+            let mut types = BTreeSet::new();
+            reach(document, definitions, &mut types);
+            (document["properties"]["kind"]["const"].as_str().expect("a kind"), document, types)
+        })
+        .collect();
+    let used = |name: &String| kinds.iter().filter(|(_, _, types)| types.contains(name)).count();
+    let shared: BTreeSet<String> = definitions.keys().filter(|n| used(n) > 1).cloned().collect();
+    let typed = |names: &mut dyn Iterator<Item = &String>| {
+        let mut text = "\n## Types\n".to_owned();
+        for name in names {
+            definition(name, &definitions[name], &shared, &mut text);
         }
-        fields(document, &mut text);
+        text
+    };
+    let mut index = INTRODUCTION.to_owned();
+    let mut pages = BTreeMap::new();
+    for (kind, document, types) in &kinds {
+        let what = described(document);
+        let example = EXAMPLES.iter().find(|(of, _)| of == kind).expect("an example").1;
+        let example = format!("```yaml\n{example}```\n");
+        write!(
+            index,
+            "\n## `kind: {kind}`\n\n{what} [All fields](reference/{kind}.md).\n\n{example}"
+        )
+        .expect("a text");
+        let mut top = format!("\n{what}\n\n{example}\n");
+        fields(document, &shared, &mut top);
+        let own: Vec<&String> = types.difference(&shared).collect();
+        let bottom = if own.is_empty() { String::new() } else { typed(&mut own.into_iter()) };
+        pages.insert((*kind).to_owned(), [top + "\n", bottom + "\n"]);
     }
-    text.push_str("\n## Types\n");
-    for (name, definition) in definitions {
-        write!(text, "\n### {name}\n\n{}\n", described(definition)).expect("a text");
-        let choices = definition["oneOf"].as_array();
-        let named = choices.filter(|list| list.iter().all(|one| one.get("const").is_some()));
-        if definition["properties"].is_object() {
-            text.push('\n');
-            fields(definition, &mut text);
-        } else if let Some(choices) = named {
-            text.push_str("\n| value | |\n|---|---|\n");
-            for choice in choices {
-                let value = values(choice);
-                writeln!(text, "| {value} | {} |", described(choice)).expect("a text");
-            }
-        } else {
-            let value = values(definition);
-            let pattern =
-                definition["pattern"].as_str().map(|pattern| format!(" like `{pattern}`"));
-            write!(text, "\nValue: {value}{}.\n", pattern.unwrap_or_default()).expect("a text");
-        }
+    let intro = "\nTypes of fields that documents of several kinds have.\n";
+    pages.insert(SHARED.to_owned(), [intro.to_owned() + "\n", typed(&mut shared.iter()) + "\n"]);
+    (pages, index)
+}
+
+/// A page with its generated parts replaced; `None` if a mark is missing.
+fn replaced(page: &str, parts: &[String; 2]) -> Option<String> {
+    let mut rest = page;
+    let mut text = String::new();
+    for (begin, part) in BEGIN.iter().zip(parts) {
+        let (before, after) = rest.split_once(begin)?;
+        let (_, after) = after.split_once(END)?;
+        text += &[before, begin, part, END].concat();
+        rest = after;
     }
-    text
+    Some(text + rest)
+}
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
 #[test]
 fn the_yaml_reference_is_current() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference.md");
-    let page = page();
-    if std::env::var_os("EUROPA_WRITE_DOCS").is_some() {
-        fs::write(&path, &page).expect("docs/reference.md");
+    let (pages, index) = parts();
+    let mut files = vec![(docs().join("reference.md"), index)];
+    for (name, parts) in &pages {
+        let path = docs().join("reference").join(format!("{name}.md"));
+        let written = fs::read_to_string(&path)
+            .unwrap_or_else(|error| panic!("docs/reference/{name}.md: {error}"));
+        let text = replaced(&written, parts);
+        files.push((
+            path,
+            text.unwrap_or_else(|| panic!("{name}.md has not all of {BEGIN:?}, {END}")),
+        ));
     }
-    let written = fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == page, "run `make docs`: docs/reference.md is not current");
+    if std::env::var_os("EUROPA_WRITE_DOCS").is_some() {
+        files.iter().for_each(|(path, text)| fs::write(path, text).expect("a page"));
+    }
+    for (path, text) in &files {
+        let written = fs::read_to_string(path).unwrap_or_default();
+        assert!(written == *text, "run `make docs`: {} is not current", path.display());
+    }
+    let there = fs::read_dir(docs().join("reference")).expect("pages").flatten().count();
+    assert_eq!(there, pages.len(), "docs/reference has a page that is about no kind");
 }
 
 #[test]

@@ -393,7 +393,7 @@ enum Command {
         #[command(subcommand)]
         from: Import,
     },
-    /// Make a crate with an element of your own, in Rust.
+    /// Make an element of your own in Rust, or a data plane in C, Python or Rust.
     Sdk {
         #[command(subcommand)]
         command: SdkCommand,

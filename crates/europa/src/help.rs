@@ -105,7 +105,10 @@ const EXAMPLES: [(&str, &str); 39] = [
          europa i3 send chat hello --server 10.0.0.2:5610",
     ),
     ("import", "europa import containerlab lab.clab.yml > lab.yaml"),
-    ("sdk", "europa sdk new element every-third"),
+    (
+        "sdk",
+        "europa sdk new element every-third\n  europa sdk new c marker\n  europa sdk new python marker",
+    ),
     ("clab", "europa clab install /usr/local/lib/europa/clab"),
     ("node", "europa node\n  systemctl enable --now europa@default"),
 ];

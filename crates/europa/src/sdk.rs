@@ -1,4 +1,7 @@
-//! `sdk`: a crate with an element of the user's own, from the example of the SDK.
+//! `sdk`: elements and data planes of the user's own, from the examples of the SDK.
+
+mod folder;
+mod program;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,6 +9,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+use self::folder::{Folder, dependency};
+use self::program::{Program, RustProgram};
 use crate::exit::Failure;
 use crate::table::line;
 
@@ -33,6 +38,12 @@ pub(crate) enum New {
     ///
     /// Its build is a `click` program, and the data plane of routers whose `elements:` names it.
     Element(Element),
+    /// A data plane as a program in C, and a lab that runs it.
+    C(Program),
+    /// A data plane as a program in Python, and a lab that runs it.
+    Python(Program),
+    /// A data plane as a program in Rust, and a lab that runs it.
+    Rust(RustProgram),
 }
 
 /// Arguments of `sdk new element`.
@@ -49,89 +60,65 @@ pub(crate) struct Element {
 }
 
 pub(crate) fn sdk(command: &SdkCommand) -> Result<ExitCode, Failure> {
-    let SdkCommand::New { what: New::Element(element) } = command;
-    let folder = element.make()?;
+    let SdkCommand::New { what } = command;
+    let (folder, build) = match what {
+        New::Element(element) => (element.make()?, "cargo build --release && "),
+        New::C(program) => (program.c()?, "cmake -B build && cmake --build build && "),
+        New::Python(program) => (program.python()?, ""),
+        New::Rust(program) => (program.rust()?, "cargo build --release && "),
+    };
     let shown = folder.display();
     line!("made {shown}: now");
-    line!("  cd {shown} && cargo build --release && sudo europa up lab.yaml");
+    line!("  cd {shown} && {build}sudo europa up lab.yaml");
     Ok(ExitCode::SUCCESS)
 }
 
 impl Element {
     /// Writes the crate; returns its folder.
     fn make(&self) -> Result<PathBuf, Failure> {
-        let class = class(&self.name)?;
+        let folder = Folder::new(&self.name, self.folder.as_ref())?;
+        let class = class(&self.name);
         if europa_driver::registry().info(&class).is_some() {
             let why = format!("Europa has an element {class} already: choose another name");
             return Err(why.into());
         }
         let module = self.name.replace('-', "_");
-        let folder = self.folder.clone().unwrap_or_else(|| PathBuf::from(&self.name));
-        if folder.exists() {
-            return Err(format!("{} exists already", folder.display()).into());
-        }
         let text = |text: &str| {
             let text = text.replace("mod every;", &format!("mod {module};"));
             let text = text.replace("every::", &format!("{module}::"));
             text.replace("Every", &class).replace("my-click", &self.name)
         };
-        let write = |name: &str, text: String| {
-            let path = folder.join(name);
-            let parent = path.parent().map_or(Ok(()), fs::create_dir_all);
-            let written = parent.and_then(|()| fs::write(&path, text));
-            written.map_err(|error| Failure::from(format!("{}: {error}", path.display())))
-        };
-        write("Cargo.toml", self.manifest()?)?;
-        write(".cargo/config.toml", CARGO.to_owned())?;
+        folder.write("Cargo.toml", &self.manifest()?)?;
+        folder.write(".cargo/config.toml", CARGO)?;
         // The same versions of libraries as the node has.
         if let Ok(lock) = fs::read_to_string(Path::new(&self.source).join("Cargo.lock")) {
-            write("Cargo.lock", lock)?;
+            folder.write("Cargo.lock", &lock)?;
         }
-        write("src/main.rs", text(MAIN))?;
-        write(&format!("src/{module}.rs"), text(ELEMENT))?;
-        write("lab.yaml", text(LAB))?;
-        Ok(folder)
+        folder.write("src/main.rs", &text(MAIN))?;
+        folder.write(&format!("src/{module}.rs"), &text(ELEMENT))?;
+        folder.write("lab.yaml", &text(LAB))?;
+        Ok(folder.into_path())
     }
 
     fn manifest(&self) -> Result<String, Failure> {
-        let place = Path::new(&self.source);
-        let source = |name: &str| -> Result<String, Failure> {
-            if !place.is_dir() {
-                return Ok(format!("{{ git = \"{}\" }}", self.source));
-            }
-            let path = place.join("crates").join(name);
-            let path = path.canonicalize().map_err(|error| {
-                format!(
-                    "{}: {error}: --source names the folder of Europa's sources",
-                    path.display()
-                )
-            })?;
-            Ok(format!("{{ path = \"{}\" }}", path.display()))
-        };
         Ok(format!(
             "[package]\nname = \"{}\"\nversion = \"0.1.0\"\nedition = \"2024\"\npublish = false\n\n\
              [dependencies]\neuropa-driver = {}\neuropa-engine = {}\n\n\
              # A workspace of its own, wherever it is.\n[workspace]\n",
             self.name,
-            source("driver")?,
-            source("engine")?,
+            dependency(&self.source, "crates/driver")?,
+            dependency(&self.source, "crates/engine")?,
         ))
     }
 }
 
 /// The class of an element whose crate has this name.
-fn class(name: &str) -> Result<String, Failure> {
-    let fits = name.starts_with(|first: char| first.is_ascii_lowercase())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
-    if !fits || name.split('-').any(str::is_empty) {
-        let what = "is no name: write small letters, digits and single '-', like `every-third`";
-        return Err(format!("{name:?} {what}").into());
-    }
+fn class(name: &str) -> String {
     let word = |word: &str| {
         let (first, rest) = word.split_at(1);
         first.to_ascii_uppercase() + rest
     };
-    Ok(name.split('-').map(word).collect())
+    name.split('-').map(word).collect()
 }
 
 #[cfg(test)]
@@ -140,10 +127,7 @@ mod tests {
 
     #[test]
     fn classes_follow_from_names() {
-        assert_eq!(class("every-third").ok().as_deref(), Some("EveryThird"));
-        for wrong in ["", "Every", "a--b", "-a", "a-", "a/b", "1a", "ä"] {
-            assert!(class(wrong).is_err(), "{wrong}");
-        }
+        assert_eq!(class("every-third"), "EveryThird");
     }
 
     #[test]

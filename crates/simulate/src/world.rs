@@ -247,7 +247,7 @@ impl World {
             tools: Tools { frr_reload: true, birdc: true },
             relays: self.relays.clone(),
             routers: routers.collect(),
-            filters: self.filters.clone(),
+            filters: Arc::new(self.filters.clone()),
             numbered: self.numbered.clone(),
             parked: BTreeSet::new(),
             switch: self.switch,

@@ -30,7 +30,7 @@ macro_rules! gallery {
 }
 
 gallery! {
-    c_data_plane dhcp firewall gre ipv6_only load_balancer memif mpls multicast nat_gateway ospf_triangle
+    bgp_ospf c_data_plane dhcp dhcp_relay firewall gre ipv6_only load_balancer memif mpls multicast nat_gateway ospf_triangle
     python_data_plane qinq rust_element shaping two_tenants vlan_trunk vxlan
 }
 
@@ -166,9 +166,19 @@ fn every_example_of_the_gallery_is_tried_and_listed() {
     for name in &there {
         let link = format!("(../examples/gallery/{name}.yaml)");
         assert!(page.contains(&link), "{name} is not on the page");
+        assert!(page.contains(&format!("(gallery/{name}.svg)")), "the page has no picture of {name}");
+        let path = format!("docs/gallery/{name}.svg");
+        let picture = fs::read_to_string(root().join(&path)).expect("a drawing");
         // The first line says what the example is.
         let text = fs::read_to_string(root().join("examples/gallery").join(format!("{name}.yaml")));
         let text = text.expect("an example");
+        // Hosts and routers of the example are in the picture.
+        for document in text.split("\n---\n") {
+            let field = |field| document.lines().find_map(|line| line.strip_prefix(field));
+            let drawn = matches!(field("kind: "), Some("host" | "router"));
+            let object = field("name: ").filter(|_| drawn).unwrap_or(">");
+            assert!(picture.contains(object), "{path} is old: it has no {object}");
+        }
         let what = text.lines().map(|line| line.trim_start_matches('#').trim());
         let title = what
             .clone()

@@ -1,0 +1,41 @@
+//! A router's data plane as a program in Rust.
+//!
+//! A program that a router's document names (`fast_path: {program: [...]}`) is started in the router's
+//! sandbox with the descriptors of its packet pool, whose numbers are in its environment. It takes
+//! packets from receive rings, works on them where they are, and puts them into transmit rings.
+//!
+//! ```no_run
+//! use europa_dataplane::{Batch, Pool};
+//!
+//! let mut pool = Pool::open()?;
+//! let mut batch = Batch::new();
+//! loop {
+//!     for from in 0..2 {
+//!         pool.receive(from, &mut batch);
+//!         pool.send(1 - from, &mut batch);
+//!     }
+//!     pool.wait()?;
+//! }
+//! # #[allow(unreachable_code)]
+//! # Ok::<(), europa_dataplane::Error>(())
+//! ```
+//!
+//! A turn of an interface has at most [`TURN`] packets, so a flooded interface does not keep the others
+//! waiting. A packet that is dropped (by `drop`, or [`Batch::clear`]) gives its slot back.
+//!
+//! [`headers`] has the headers of a frame with their addresses, [`checksum`] the Internet checksum.
+
+// Descriptors arrive as numbers in the environment: see `start`.
+#![allow(unsafe_code)]
+
+pub mod headers;
+mod pool;
+mod start;
+
+pub use europa_packet::{
+    ArpPacket, EtherType, EthernetHeader, Header, Icmp6Header, IcmpHeader, IpProtocol, Ipv4Header,
+    Ipv6Header, MacAddr, TcpHeader, UdpHeader, VlanTag, checksum,
+};
+pub use europa_pool::{Batch, Packet};
+pub use pool::{Interface, Pool, TURN};
+pub use start::Error;
