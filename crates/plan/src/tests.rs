@@ -59,7 +59,7 @@ fn actual(documents: &Documents) -> Actual {
         slow_paths: slow.map(|router| (RouterId::of(router), router.clone())).collect(),
         relays: wanted.relays.clone(),
         routers: routers.collect(),
-        filters: documents.filters.clone(),
+        filters: documents.filters.clone().into(),
         switch: true,
         tools: Tools { frr_reload: true, birdc: true },
         ..Actual::default()
