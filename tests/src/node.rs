@@ -218,7 +218,7 @@ impl Node {
         Some((status["node"]["long_turns"].as_u64()?, status["node"]["longest_turn_us"].as_u64()?))
     }
 
-    /// What the node's log says about long turns.
+    /// The lines of the node's log about long turns.
     fn lines_of_long_turns(&self) -> Vec<String> {
         let log = fs::read_to_string(self.directory().join("log/node.log")).unwrap_or_default();
         let lines = log.lines().filter(|line| line.contains("a turn of the loop took"));

@@ -60,7 +60,7 @@ fn routers() -> String {
     text
 }
 
-/// What a router's daemon says, as JSON.
+/// The answer of a router's daemon, as JSON.
 fn ask(node: &Node, router: &str, command: &str) -> Value {
     let output = node.attempt(&["exec", router, "vtysh", "-c", &format!("{command} json")]);
     serde_json::from_str(&output.stdout).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! The node's loop serves everybody between two turns: none takes long, however many objects it has.
+//! The node's loop serves requests between two turns: no turn takes long, however many objects there are.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};

@@ -30,7 +30,7 @@ pub(crate) struct Doors(Option<mpsc::UnboundedSender<OpenedDoor>>);
 pub(crate) struct Door(#[expect(dead_code, reason = "its end is what counts")] oneshot::Sender<()>);
 
 impl Doors {
-    /// Doors, and their receiver, who serves them.
+    /// Doors, and the receiving end for the thread that serves them.
     pub(crate) fn new() -> (Doors, mpsc::UnboundedReceiver<OpenedDoor>) {
         let (doors, opened) = mpsc::unbounded_channel();
         (Doors(Some(doors)), opened)

@@ -8,7 +8,7 @@ use crate::instance::{Instance, Lifetime};
 use crate::requests::Requests;
 use crate::store::StoredToken;
 
-/// What a front needs of its node.
+/// The parts of a node that a front needs.
 pub struct Behind {
     /// Asks the node's loop.
     pub requests: Requests,

@@ -39,7 +39,7 @@ const MOST_BYTES: usize = 16 << 20;
 /// Between two requests.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Serves doors in a thread of its own: programs of slices that ask much make nobody else wait.
+/// Serves doors in a thread of its own: programs of slices that ask much delay no other request.
 pub(crate) fn start(api: Api, doors: mpsc::UnboundedReceiver<OpenedDoor>) -> Result<(), NodeError> {
     let what = "starting the thread for programs of slices";
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -77,7 +77,7 @@ use self::who::{Peer, Who};
 /// How long connections may take to end when the node goes.
 const FAREWELL: Duration = Duration::from_millis(300);
 
-/// The thread that serves, until it is told to end.
+/// The thread that serves, until [`Rest::end`].
 pub struct Rest {
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,

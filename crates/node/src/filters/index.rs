@@ -28,7 +28,7 @@ pub(crate) struct Fresh {
     pub(super) parked: Option<BTreeSet<SliceId>>,
 }
 
-/// What the loop needs of one slice's rules.
+/// The facts about one slice's rules.
 pub(super) struct IndexOfSlice {
     /// Its number in the switch.
     number: u16,

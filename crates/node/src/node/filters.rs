@@ -21,7 +21,7 @@ use crate::router::Router;
 use crate::store::{NumberedRules, Store};
 use crate::switch::{Switch, unless_gone};
 
-/// The actor of rules, and what the loop knows of them.
+/// The actor of rules, and the facts about them that the loop needs.
 pub(super) struct Filtering {
     pub(super) actor: FilterActor,
     pub(super) index: Index,
@@ -148,7 +148,7 @@ impl Node {
         }
         let ways = self.filtering.index.ways();
         switch.order_all(ways.map(|(number, way)| self.way(*number, way)))?;
-        outcome.recv().unwrap_or_else(|_| Ok(()))
+        outcome.recv().unwrap_or(Ok(()))
     }
 
     /// Sends ways to the switch, also to one that gets its rules.

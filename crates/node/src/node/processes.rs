@@ -24,7 +24,7 @@ const SWITCH_WEIGHT: u64 = 1000;
 const LOADING: Duration = Duration::from_millis(20);
 
 impl Node {
-    /// Starts a switch and tells it everything; while its rules are on their way, the rest is told later.
+    /// Starts a switch and sends it all objects. If it gets rules, the objects follow behind these.
     pub(super) fn start_switch(&mut self) -> Result<(), NodeError> {
         let mut switch = self.begin_switch()?;
         // Before interfaces: no packet is to slip through.
