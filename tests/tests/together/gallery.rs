@@ -166,7 +166,10 @@ fn every_example_of_the_gallery_is_tried_and_listed() {
     for name in &there {
         let link = format!("(../examples/gallery/{name}.yaml)");
         assert!(page.contains(&link), "{name} is not on the page");
-        assert!(page.contains(&format!("(gallery/{name}.svg)")), "the page has no picture of {name}");
+        assert!(
+            page.contains(&format!("(gallery/{name}.svg)")),
+            "the page has no picture of {name}"
+        );
         let path = format!("docs/gallery/{name}.svg");
         let picture = fs::read_to_string(root().join(&path)).expect("a drawing");
         // The first line says what the example is.
