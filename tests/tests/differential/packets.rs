@@ -116,7 +116,8 @@ fn source4(random: &mut Random, interface: usize, is_group: bool, often: usize) 
         _ if is_group || random.below(often) == 0 => format!("10.0.{interface}.2"),
         0 => format!("10.0.{interface}.1"),
         1 => "10.0.1.1".into(),
-        2 => "10.9.1.9".into(),
+        2 => format!("10.9.1.{}", 100 + random.below(50)),
+        3 => "10.0.0.255".into(),
         // Linux tells a sender of about one error a second (`ip_error` in the kernel).
         _ => format!("10.0.{interface}.{}", 20 + random.below(20)),
     };

@@ -173,11 +173,12 @@ impl Pair {
         }
         let made = settings.iter().filter(|setting| tried.made.contains(&setting.set)).rev();
         if made.clone().count() > 0 {
-            std::thread::sleep(SETTLE);
+            let settles = made.clone().map(|setting| setting.settles()).max();
+            std::thread::sleep(settles.unwrap_or(SETTLE));
             let spreads = made.clone().any(|setting| setting.spreads());
             tried.different.extend(self.compare("after", after, spreads));
         }
-        for setting in made {
+        for setting in made.clone() {
             match self.run(setting.undo) {
                 Ok(different) => tried.different.extend(different),
                 // A later setting may have taken the earlier one away.
@@ -185,7 +186,8 @@ impl Pair {
                 Err(_) => tried.is_spoiled = true,
             }
         }
-        std::thread::sleep(SETTLE);
+        let settles = made.map(|setting| setting.settles()).max();
+        std::thread::sleep(settles.unwrap_or(SETTLE));
         tried
     }
 

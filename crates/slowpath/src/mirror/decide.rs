@@ -1,18 +1,20 @@
 //! The decisions of the fast path: follows the settings behind its policy, and sends the policy.
 
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::PoisonError;
 
 use europa_port::Namespace;
 use europa_port::netlink::{DUMP, Netlink, Request, attribute, number};
 use europa_router::orders::{Answer, Order};
+use ipnet::Ipv4Net;
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, SockProtocol, recv};
 
 use super::{Asked, Mirror, MirrorError, forward};
 use crate::device::libc_family::{INET, INET6};
-use crate::message::{Link, family, kind};
+use crate::message::{Link, RTA_DST, family, kind};
 use crate::policy::nftables::Hooks;
 use crate::policy::rules::{Rule, Rules};
 use crate::policy::xfrm::Policies;
@@ -32,6 +34,9 @@ const IFLA_EXT_MASK: u16 = 29;
 /// Lists of devices without their counters, which take longest.
 const WITHOUT_COUNTERS: u32 = 8;
 const IFA_LOCAL: u16 = 2;
+/// Types of routes: local, broadcast, anycast and multicast follow each other.
+const RTN_LOCAL: u8 = 2;
+const RTN_MULTICAST: u8 = 5;
 
 /// One of the kernel's subsystems that has sockets of its own.
 struct Subsystem {
@@ -327,10 +332,23 @@ impl Mirror {
 }
 
 /// The IPv4 address that a message gives the router.
-fn own_address(message: &[u8]) -> Option<std::net::Ipv4Addr> {
+fn own_address(message: &[u8]) -> Option<Ipv4Net> {
     if family(message) != INET {
         return None;
     }
     let octets = attribute(message, 8, IFA_LOCAL)?;
-    Some(u32::from_be(number(octets, 0)?).into())
+    let address: Ipv4Addr = u32::from_be(number(octets, 0)?).into();
+    Some(address.into())
+}
+
+/// The destinations of an IPv4 route that no packet comes from: Linux drops it (`fib_validate_source`
+/// in the kernel). Those of the loopback device are dropped anyway.
+pub(super) fn own_route(message: &[u8]) -> Option<Ipv4Net> {
+    let &[family, length, _, _, _, _, _, kind, ..] = message.first_chunk::<12>()?;
+    if family != INET || !(RTN_LOCAL..=RTN_MULTICAST).contains(&kind) {
+        return None;
+    }
+    let octets = attribute(message, 12, RTA_DST)?;
+    let address: Ipv4Addr = u32::from_be(number(octets, 0)?).into();
+    Ipv4Net::new(address, length).ok().filter(|_| !address.is_loopback())
 }

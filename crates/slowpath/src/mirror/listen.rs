@@ -69,6 +69,13 @@ impl Mirror {
                     _ => Placement::Front,
                 };
                 let gone = kind == kind::DELROUTE;
+                if let Some(own) = decide::own_route(message) {
+                    match gone {
+                        // Another route may still say so.
+                        true => self.settle(),
+                        false => self.is_policy_dirty |= self.policy.own.insert(own),
+                    }
+                }
                 let known = match family(message) {
                     INET => change(&mut self.fib4, message, gone, placement),
                     INET6 => change(&mut self.fib6, message, gone, placement),
@@ -165,8 +172,11 @@ impl Mirror {
             neighbours.extend(Neighbour::parse(message));
         })?;
         self.neighbours.replace_all(&neighbours);
-        read_routes(&mut self.lists, &mut self.fib4)?;
-        read_routes(&mut self.lists, &mut self.fib6)?;
+        let own = &mut self.policy.own;
+        read_routes(&mut self.lists, &mut self.fib4, |message| {
+            own.extend(decide::own_route(message));
+        })?;
+        read_routes(&mut self.lists, &mut self.fib6, |_| ())?;
         self.reconsider();
         let routes = (self.fib4.len() + self.fib6.len()) as u64;
         self.progress.routes.store(routes, Ordering::Relaxed);
@@ -198,12 +208,14 @@ fn change<A: crate::message::Address>(
 fn read_routes<A: crate::message::Address>(
     lists: &mut Netlink,
     fib: &mut Fib<A>,
+    mut each: impl FnMut(&[u8]),
 ) -> io::Result<()> {
     let mut body = [0; 12];
     body[0] = A::FAMILY;
     let mut routes: Vec<Route<A>> = Vec::new();
     lists.talk(&mut Request::new(kind::GETROUTE, DUMP, &body), |_, message| {
         routes.extend(Route::parse(message));
+        each(message);
     })?;
     fib.replace_all(routes.into_iter());
     Ok(())

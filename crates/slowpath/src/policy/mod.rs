@@ -25,10 +25,10 @@ pub(crate) mod xfrm;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 use std::io;
-use std::net::Ipv4Addr;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use europa_port::{Namespace, netlink};
+use ipnet::Ipv4Net;
 use nix::sys::socket::{NetlinkAddr, SockProtocol, bind};
 
 use self::nftables::Hooks;
@@ -42,6 +42,8 @@ use crate::message::Link;
 
 const RULE: &str = "an ip rule asks for more than its destination";
 const OWN_SOURCE: &str = "its source is an address of the router";
+/// Prefixes and addresses of `own` that a gate has room for, beside those of rules.
+const MOST_OWN: [usize; 2] = [16, 4000];
 /// Bytes of a frame beside the packet: Ethernet header and a VLAN tag (`is_skb_forwardable` in the
 /// kernel).
 const FRAME_BYTES: u32 = 14 + 4;
@@ -69,8 +71,8 @@ pub(crate) struct Policy {
     pub(crate) qdiscs: Qdiscs,
     pub(crate) settings: Settings,
     pub(crate) polled: Polled,
-    /// The router's own addresses.
-    pub(crate) own: BTreeSet<Ipv4Addr>,
+    /// Prefixes that no other station has as its source: local and broadcast addresses.
+    pub(crate) own: BTreeSet<Ipv4Net>,
     told: HashMap<String, String>,
 }
 
@@ -158,8 +160,8 @@ impl Policy {
                 }
             }
         }
-        for address in &self.own {
-            let _ = writeln!(text, "from {address}/32 {OWN_SOURCE}");
+        for prefix in self.own.iter().filter(|_| self.has_room_for_own()) {
+            let _ = writeln!(text, "from {prefix} {OWN_SOURCE}");
         }
         text
     }
@@ -192,6 +194,13 @@ impl Policy {
             let _ = writeln!(text, "same {number} {REDIRECT}");
         }
         text
+    }
+
+    /// Whether a gate can look at each of the router's own addresses.
+    fn has_room_for_own(&self) -> bool {
+        let hosts = self.own.iter().filter(|prefix| prefix.prefix_len() == 32).count();
+        let [prefixes, addresses] = MOST_OWN;
+        self.own.len() - hosts <= prefixes && hosts <= addresses
     }
 
     fn master_reason(&self, link: &Link, links: &Links) -> Option<&'static str> {
@@ -231,6 +240,9 @@ impl Policy {
             is_secured.then_some("xfrm has a policy")
         })
         .or_else(|| concern.all.then_some(RULE))
+        .or_else(|| {
+            (is_v4 && !self.has_room_for_own()).then_some("Linux has too many own addresses")
+        })
     }
 
     /// Why all packets of a family that come in by a device are Linux's.

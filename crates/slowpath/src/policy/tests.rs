@@ -77,11 +77,21 @@ fn each_decision_of_linux_has_its_line() {
         let kind = kind.into();
         links.add(Link { index: 9, name, kind, takes_all, lower: Some(7), ..Link::default() });
     }
-    let cases: [(&str, Change, &str); 17] = [
+    let cases: [(&str, Change, &str); 19] = [
         ("nothing", |_, _| {}, ""),
         ("not read yet", |p, _| p.closed = Some("because"), "all because\n"),
         ("a hook", |p, _| p.hooks.v6 = Some("a hook"), "ip6 a hook\n"),
         ("an ingress hook", |p, _| p.hooks.sees_foreign = true, "foreign\n"),
+        (
+            "a local prefix",
+            |p, _| p.own.extend(["10.9.0.0/16".parse::<Ipv4Net>().unwrap()]),
+            "from 10.9.0.0/16 its source is an address of the router\n",
+        ),
+        (
+            "too many local prefixes",
+            |p, _| p.own.extend("10.9.0.0/16".parse::<Ipv4Net>().unwrap().subnets(24).unwrap()),
+            "ip4 Linux has too many own addresses\n",
+        ),
         ("a legacy table", |p, _| p.polled.legacy = [true, false], "ip4 iptables has a table\n"),
         ("IPsec", |p, _| p.ipsec.v4 = true, "ip4 xfrm has a policy\n"),
         (

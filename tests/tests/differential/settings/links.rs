@@ -103,7 +103,7 @@ pub(crate) const MASTERS: &[Setting] = &[
     ),
     setting(
         "master",
-        "ip link add br0 type bridge mcast_snooping 0; ip link set eth0 master br0; ip link set eth1 master br0; ip link set eth2 master br0; ip link set br0 up; ip addr add 10.9.1.1/24 dev br0; ip neigh add 10.9.1.7 lladdr 02:10:02:00:00:07 dev br0",
+        "ip link add br0 type bridge mcast_snooping 0; ip link set eth0 master br0; ip link set eth1 master br0; sysctl -qw net.ipv6.conf.br0.disable_ipv6=1; ip link set eth2 master br0; ip link set br0 up",
         "ip link del br0",
     ),
     setting(

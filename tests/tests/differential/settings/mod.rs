@@ -4,6 +4,8 @@
 //! eth1. In a command `$MAC0` is the Ethernet address of eth0, `$LINUX` the name of the namespace, and
 //! `$MROUTE` the program for multicast routes.
 
+use std::time::Duration;
+
 mod firewalls;
 mod links;
 mod routes;
@@ -26,6 +28,12 @@ impl Setting {
         self.set.matches("nexthop via").count() > 1
             || self.set.contains(" group 5/")
             || self.set.contains(" group 8/")
+    }
+
+    /// How long Linux itself needs: it may notice a carrier a second late.
+    pub(crate) fn settles(&self) -> Duration {
+        let is_link = self.set.contains("down;") || self.set.ends_with("down");
+        Duration::from_millis(if is_link { 1400 } else { 300 })
     }
 
     /// It leaves something behind that nothing takes away.

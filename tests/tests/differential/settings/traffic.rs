@@ -204,7 +204,7 @@ pub(crate) const MULTICAST: &[Setting] = &[
         ..setting(
             "multicast",
             "python3 $MROUTE $LINUX 10.0.0.2 239.1.2.3 eth0 eth1",
-            "kill $(cat /run/europa/$LINUX.mroute)",
+            "kill $(cat /run/europa/$LINUX.mroute); rm /run/europa/$LINUX.mroute",
         )
     },
     Setting {
@@ -212,7 +212,7 @@ pub(crate) const MULTICAST: &[Setting] = &[
         ..setting(
             "multicast",
             "python3 $MROUTE $LINUX 10.0.0.2 239.1.2.3 eth0 eth1 eth2",
-            "kill $(cat /run/europa/$LINUX.mroute)",
+            "kill $(cat /run/europa/$LINUX.mroute); rm /run/europa/$LINUX.mroute",
         )
     },
     Setting {
@@ -220,7 +220,7 @@ pub(crate) const MULTICAST: &[Setting] = &[
         ..setting(
             "multicast",
             "python3 $MROUTE $LINUX 10.0.0.2 239.1.2.3 eth0 eth1:32 eth2:65",
-            "kill $(cat /run/europa/$LINUX.mroute)",
+            "kill $(cat /run/europa/$LINUX.mroute); rm /run/europa/$LINUX.mroute",
         )
     },
     Setting {
@@ -228,7 +228,7 @@ pub(crate) const MULTICAST: &[Setting] = &[
         ..setting(
             "multicast",
             "python3 $MROUTE $LINUX 10.0.0.2 239.1.2.3 eth1 eth2",
-            "kill $(cat /run/europa/$LINUX.mroute)",
+            "kill $(cat /run/europa/$LINUX.mroute); rm /run/europa/$LINUX.mroute",
         )
     },
     Setting {
@@ -236,7 +236,7 @@ pub(crate) const MULTICAST: &[Setting] = &[
         ..setting(
             "multicast",
             "python3 $MROUTE $LINUX 0.0.0.0 239.1.2.3 eth0 eth1 eth2",
-            "kill $(cat /run/europa/$LINUX.mroute)",
+            "kill $(cat /run/europa/$LINUX.mroute); rm /run/europa/$LINUX.mroute",
         )
     },
     Setting {
@@ -244,7 +244,7 @@ pub(crate) const MULTICAST: &[Setting] = &[
         ..setting(
             "multicast",
             "python3 $MROUTE $LINUX fd00::2 ff05::123 eth0 eth1 eth2",
-            "kill $(cat /run/europa/$LINUX.mroute)",
+            "kill $(cat /run/europa/$LINUX.mroute); rm /run/europa/$LINUX.mroute",
         )
     },
     Setting {
@@ -252,7 +252,7 @@ pub(crate) const MULTICAST: &[Setting] = &[
         ..setting(
             "multicast",
             "python3 $MROUTE $LINUX fd00::2 ff05::123 eth0 eth2",
-            "kill $(cat /run/europa/$LINUX.mroute)",
+            "kill $(cat /run/europa/$LINUX.mroute); rm /run/europa/$LINUX.mroute",
         )
     },
     Setting {
@@ -260,7 +260,7 @@ pub(crate) const MULTICAST: &[Setting] = &[
         ..setting(
             "multicast",
             "python3 $MROUTE $LINUX fd00::2 ff05::123 eth1 eth2",
-            "kill $(cat /run/europa/$LINUX.mroute)",
+            "kill $(cat /run/europa/$LINUX.mroute); rm /run/europa/$LINUX.mroute",
         )
     },
     Setting {
@@ -268,7 +268,7 @@ pub(crate) const MULTICAST: &[Setting] = &[
         ..setting(
             "multicast",
             "python3 $MROUTE $LINUX 10.0.0.2 239.9.9.9 eth0 eth1",
-            "kill $(cat /run/europa/$LINUX.mroute)",
+            "kill $(cat /run/europa/$LINUX.mroute); rm /run/europa/$LINUX.mroute",
         )
     },
 ];
