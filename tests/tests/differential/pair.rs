@@ -43,6 +43,13 @@ struct Side {
     far: Vec<Far>,
 }
 
+impl Drop for Side {
+    fn drop(&mut self) {
+        // Of a daemon for multicast routes that ended with its namespace.
+        let _ = std::fs::remove_file(format!("/run/europa/{}.mroute", self.linux));
+    }
+}
+
 /// Both.
 pub(crate) struct Pair {
     sides: [Side; 2],
