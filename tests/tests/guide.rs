@@ -67,8 +67,10 @@ fn what_doctor_says_here_is_explained() {
 }
 
 /// Programs that tests call, and the Debian packages they are in.
-const PACKAGES: [(&str, &str); 35] = [
+const PACKAGES: [(&str, &str); 40] = [
+    ("/usr/lib/frr/bfdd", "frr"),
     ("/usr/lib/frr/frr-reload.py", "frr-pythontools"),
+    ("/usr/lib/frr/ospfd", "frr"),
     ("bgpd", "frr"),
     ("bird", "bird2"),
     ("birdc", "bird2"),
@@ -76,6 +78,7 @@ const PACKAGES: [(&str, &str); 35] = [
     ("bridge", "iproute2"),
     ("cc", "build-essential"),
     ("clang", "clang"),
+    ("cmake", "cmake"),
     ("curl", "curl"),
     ("dpdk-testpmd", "dpdk-dev"),
     ("ethtool", "ethtool"),
@@ -87,6 +90,8 @@ const PACKAGES: [(&str, &str); 35] = [
     ("nstat", "iproute2"),
     ("ospfd", "frr"),
     ("ping", "iputils-ping"),
+    ("pip3", "python3-pip"),
+    ("pkg-config", "pkg-config"),
     ("ps", "procps"),
     ("python3", "python3-scapy"),
     ("scapy", "python3-scapy"),
