@@ -179,7 +179,8 @@ impl FilterActor {
     }
 }
 
-fn ended() -> NodeError {
+/// The actor does not answer any more.
+pub(crate) fn ended() -> NodeError {
     NodeError::Refused("the thread for filters has ended".into())
 }
 

@@ -14,6 +14,8 @@ pub(crate) struct Index {
     ways: Arc<Ways>,
     in_force: Arc<Vec<europa_api::Filters>>,
     parked: BTreeSet<SliceId>,
+    /// A node before this one gave numbers to slices that are gone: the switch may have their rules.
+    orphans: bool,
 }
 
 /// The facts that a change has made new.
@@ -22,6 +24,8 @@ pub(crate) struct Fresh {
     pub(super) slices: Vec<(String, IndexOfSlice)>,
     /// If ways have got numbers.
     pub(super) ways: Option<Arc<Ways>>,
+    /// A node before this one gave numbers to slices that are gone.
+    pub(super) orphans: bool,
     /// Documents whose rules are in force, if these are others.
     pub(super) in_force: Option<Arc<Vec<europa_api::Filters>>>,
     /// Slices whose numbered rules wait for the end of a change, if these are others.
@@ -54,7 +58,9 @@ impl Fresh {
 
     /// The facts of all slices.
     pub(super) fn all(filters: &Filters) -> Self {
-        let mut fresh = Self { ways: Some(Arc::new(ways_of(filters))), ..Self::default() };
+        let ways = Some(Arc::new(ways_of(filters)));
+        let orphans = !filters.orphans().is_empty();
+        let mut fresh = Self { ways, orphans, ..Self::default() };
         for (name, _) in filters.slices() {
             fresh.add(filters, name);
         }
@@ -77,6 +83,7 @@ impl Index {
     /// Takes over what is new.
     pub(crate) fn take(&mut self, fresh: Fresh) {
         self.slices.extend(fresh.slices);
+        self.orphans |= fresh.orphans;
         self.ways = fresh.ways.unwrap_or_else(|| Arc::clone(&self.ways));
         self.in_force = fresh.in_force.unwrap_or_else(|| Arc::clone(&self.in_force));
         self.parked = fresh.parked.unwrap_or_else(|| std::mem::take(&mut self.parked));
@@ -114,9 +121,9 @@ impl Index {
         self.ways.values().flat_map(HashMap::values).flatten()
     }
 
-    /// Whether any slice has rules.
+    /// Whether a switch needs to hear of rules: those of slices, or that those of gone slices have gone.
     pub(crate) fn has_rules(&self) -> bool {
-        self.slices.values().any(|slice| slice.has_rules)
+        self.orphans || self.slices.values().any(|slice| slice.has_rules)
     }
 
     /// Whether a slice has, or had, rules.

@@ -15,7 +15,7 @@ use super::beside::Work;
 use crate::NodeError;
 use crate::control::{Control, Reply};
 use crate::events::Events;
-use crate::filters::{FilterActor, Fresh, Index, Orders, OwnChanges, OwnWrite, WayOrder};
+use crate::filters::{FilterActor, Fresh, Index, Orders, OwnChanges, OwnWrite, WayOrder, ended};
 use crate::kept::Kept;
 use crate::router::Router;
 use crate::store::{NumberedRules, Store};
@@ -148,7 +148,7 @@ impl Node {
         }
         let ways = self.filtering.index.ways();
         switch.order_all(ways.map(|(number, way)| self.way(*number, way)))?;
-        outcome.recv().unwrap_or(Ok(()))
+        outcome.recv().unwrap_or_else(|_| Err(ended()))
     }
 
     /// Sends ways to the switch, also to one that gets its rules.
