@@ -73,3 +73,4 @@ pub use device::{
     Inner, StaticNeighbour, StaticRoute, add_static, create, remove_neighbour, remove_static,
 };
 pub use mirror::{MirrorError, Notice, Progress, Spec, resume, run as mirror};
+pub use policy::OWN_SOURCE;

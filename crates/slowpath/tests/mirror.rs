@@ -31,6 +31,8 @@ struct Bench {
     progress: Arc<Progress>,
     /// The writes, in order: handlers, and values.
     log: Arc<Mutex<Vec<(String, String)>>>,
+    /// The fast path refuses policies that contain this.
+    refused: Arc<Mutex<Option<&'static str>>>,
 }
 
 /// The answers of a fast path with such a table that sends no more than this much at once.
@@ -88,14 +90,15 @@ impl Bench {
         for number in 0..2 {
             create(&inside, &inner(number), &out, &format!("out{number}")).unwrap();
         }
-        let (tables, progress, log) = Default::default();
-        Some(Bench { name, outside, tables, progress, log })
+        let (tables, progress, log, refused) = Default::default();
+        Some(Bench { name, outside, tables, progress, log, refused })
     }
 
     /// Has its routes followed, by a thread that ends with it.
     fn follow(&self, by: Follow, is_lenient: bool) {
         let (feed, theirs) = pair::<Order, Answer>().unwrap();
         let (tables, log) = (Arc::clone(&self.tables), Arc::clone(&self.log));
+        let refused = Arc::clone(&self.refused);
         std::thread::spawn(move || {
             let mut channel: Channel<Answer, Order> = Channel::new(theirs);
             while let Ok((order, _)) = channel.receive() {
@@ -103,7 +106,14 @@ impl Bench {
                 if let Order::Write { path, value } = &order {
                     log.lock().unwrap().push((path.clone(), value.clone()));
                 }
+                let is_refused =
+                    |text: &str| refused.lock().unwrap().is_some_and(|bad| text.contains(bad));
                 let answer = match order {
+                    Order::Write { path, value }
+                        if path.ends_with(".policy") && is_refused(&value) =>
+                    {
+                        Answer::Refused("too many lines".into())
+                    }
                     Order::Write { path, value } if path.ends_with(".policy") => {
                         tables.insert(path, BTreeMap::from([("policy".into(), value)]));
                         Answer::Done(String::new())
@@ -491,6 +501,34 @@ fn the_fast_path_decides_nothing_before_it_knows_all() {
     assert!(routes(&log[..open]) > 3000, "{} routes before", routes(&log[..open]));
     let first = log.iter().find(|(path, _)| path == "gate0.policy").unwrap();
     assert!(first.1.contains("all the fast path has not read it yet"), "{first:?}");
+}
+
+#[test]
+fn a_fast_path_that_refuses_a_policy_decides_nothing() {
+    let Some(bench) = Bench::new("refuse") else { return };
+    bench.compare("at first");
+    let gate = |wanted: &str| {
+        let limit = Instant::now() + Duration::from_secs(15);
+        loop {
+            let all = bench.table("gate0.policy").remove("policy").unwrap_or_default();
+            let reason = all.lines().find_map(|line| line.strip_prefix("all ")).unwrap_or_default();
+            if reason == wanted {
+                return;
+            }
+            assert!(Instant::now() < limit, "{all:?}, and not: {wanted}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    gate("");
+    *bench.refused.lock().unwrap() = Some("from 10.66.0.0/16");
+    bench.batch("rule add from 10.66.0.0/16 prohibit\n");
+    gate("the fast path refuses the policy");
+    assert!(bench.progress.by_linux().iter().any(|all| all.contains("refuses the policy")));
+    // It is tried again, and holds when the fast path takes it.
+    *bench.refused.lock().unwrap() = None;
+    gate("");
+    let policy = bench.table("gate0.policy").remove("policy").unwrap();
+    assert!(policy.contains("from 10.66.0.0/16 an ip rule"), "{policy}");
 }
 
 #[test]

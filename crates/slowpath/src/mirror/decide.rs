@@ -24,6 +24,7 @@ use crate::policy::{nftables, xfrm};
 pub(super) const UNREAD: &str = "the fast path has not read it yet";
 pub(super) const LOST: &str = "messages of the kernel were lost, and all is read again";
 pub(super) const UNFOLLOWED: &str = "it is not followed any more";
+pub(super) const REFUSED: &str = "the fast path refuses the policy";
 /// The handler with the packets over the limit.
 pub(super) const POLICED: &str = "police.drops";
 const UNREADABLE: &str = "nftables cannot be read";
@@ -142,7 +143,8 @@ impl Mirror {
         let told = self.policy.compose(&self.links);
         for (path, value) in told.writes {
             self.feed.send(&Order::Write { path, value }, &[])?;
-            self.under_way.push_back(Asked::Policy);
+            let is_closed = self.policy.closed.is_some();
+            self.under_way.push_back(Asked::Policy { is_closed });
         }
         let by_linux = &self.progress.by_linux;
         let mut known = by_linux.lock().unwrap_or_else(PoisonError::into_inner);
@@ -156,16 +158,37 @@ impl Mirror {
         Ok(())
     }
 
-    /// The fast path has a policy, or no element for it.
-    pub(super) fn policy_told(&mut self, answer: Answer) {
+    /// The fast path has a policy, or no element for it, or refuses the text: then everything goes
+    /// to Linux. A fast path that refuses that too has no element for policies.
+    pub(super) fn policy_told(&mut self, is_closed: bool, answer: Answer) {
         let Answer::Refused(why) = answer else { return };
-        if self.has_gates {
-            tracing::warn!(
-                "router {}: its fast path does not ask what Linux decides beyond routes: {why}",
-                self.spec.router
-            );
+        let router = &self.spec.router;
+        if is_closed {
+            if self.has_gates {
+                tracing::warn!(
+                    "router {router}: its fast path does not ask what Linux decides beyond routes: {why}"
+                );
+            }
+            self.has_gates = false;
+        } else if self.policy.closed.is_none() {
+            if self.refusal.as_ref() != Some(&why) {
+                tracing::warn!("router {router}: everything goes to Linux: {REFUSED}: {why}");
+                self.refusal = Some(why);
+            }
+            self.close(REFUSED);
         }
-        self.has_gates = false;
+    }
+
+    /// Whether a policy may be told that lets the fast path decide: it has everything else, and has
+    /// not just refused one.
+    pub(super) fn may_open(&self) -> bool {
+        let closed = self.policy.closed;
+        closed.is_some_and(|reason| reason != REFUSED) && self.resync.is_none()
+    }
+
+    /// Tells a refused policy again: settings may have changed.
+    pub(super) fn try_again(&mut self) -> Result<(), MirrorError> {
+        if self.policy.closed == Some(REFUSED) { self.open() } else { Ok(()) }
     }
 
     /// Takes in a message about settings that only the policy depends on.

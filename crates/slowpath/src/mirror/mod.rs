@@ -6,6 +6,7 @@
 //! | `listen` | the kernel's messages                                |
 //! | `learn`  | entries of another mirror in the fast path           |
 //! | `decide` | the decisions that the fast path may make            |
+//! | `progress` | what it tells of its work                          |
 //!
 //! The kernel's messages come over one socket, in order. A second one asks for lists: at the start,
 //! after messages were lost, and after changes without a message (IPv4 routes and next hops vanish
@@ -16,13 +17,14 @@
 mod decide;
 mod learn;
 mod listen;
+mod progress;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use europa_channel::{Channel, ChannelError};
@@ -36,6 +38,7 @@ use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::{NetlinkAddr, SockProtocol, bind, setsockopt, sockopt};
 
 use self::decide::Watch;
+pub use self::progress::Progress;
 use crate::device::libc_family::{INET, INET6};
 use crate::fib::{Fib, Outputs};
 use crate::links::Links;
@@ -70,50 +73,6 @@ const ROUTES: &str = "route.table";
 const ROUTES6: &str = "route6.table";
 /// A table that is too long for an answer is read in parts, by so many further bits of prefixes.
 const PART_BITS: u8 = 4;
-
-/// How far a mirror has come.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// Changes that the fast path has carried out.
-    pub told: AtomicU64,
-    /// Prefixes with routes.
-    pub routes: AtomicU64,
-    /// Times that everything was read.
-    pub resyncs: AtomicU64,
-    /// Changes that the fast path refused.
-    pub refused: AtomicU64,
-    /// The packets that go to Linux now, and why.
-    by_linux: Mutex<BTreeSet<String>>,
-    /// Packets that went to Linux so far, by handler and reason.
-    counts: Mutex<BTreeMap<String, Vec<(u64, String)>>>,
-}
-
-impl Progress {
-    /// The packets that go to Linux now in addition to those that the tables do not answer, and
-    /// why.
-    pub fn by_linux(&self) -> Vec<String> {
-        let all = self.by_linux.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        all.iter().cloned().collect()
-    }
-
-    /// Packets that went to Linux so far by reason, as they were counted last.
-    pub fn counts(&self) -> BTreeMap<String, u64> {
-        let all = self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let mut sums = BTreeMap::new();
-        let of_policies = all.iter().filter(|(path, _)| path.ends_with(".reasons"));
-        for (count, reason) in of_policies.flat_map(|(_, counts)| counts) {
-            *sums.entry(reason.clone()).or_default() += count;
-        }
-        sums
-    }
-
-    /// Packets that were too many for Linux, by class.
-    pub fn policed(&self) -> BTreeMap<String, u64> {
-        let all = self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let found = all.get(decide::POLICED).into_iter().flatten();
-        found.map(|(count, class)| (class.clone(), *count)).collect()
-    }
-}
 
 /// Receives changes of the packets that go to Linux, with the reasons.
 pub type Notice = Box<dyn Fn(&str) + Send>;
@@ -154,6 +113,8 @@ struct Mirror {
     is_policy_dirty: bool,
     /// The fast path has elements that take policies.
     has_gates: bool,
+    /// Why the fast path refused a policy last.
+    refusal: Option<String>,
     notice: Notice,
     poll: Instant,
     count: Instant,
@@ -184,8 +145,8 @@ enum Asked {
     Routes(IpNet),
     /// The present neighbours of a device.
     Neighbours(u32),
-    /// A policy.
-    Policy,
+    /// A policy, which may say that everything goes to Linux.
+    Policy { is_closed: bool },
     /// How many packets went to Linux, by this handler.
     Reasons(String),
 }
@@ -276,6 +237,7 @@ impl Mirror {
             keeps_policy: false,
             is_policy_dirty: true,
             has_gates: true,
+            refusal: None,
             notice,
             poll: Instant::now(),
             count: Instant::now() + COUNT_EVERY,
@@ -319,6 +281,7 @@ impl Mirror {
             if self.probe <= now {
                 self.probe = now + PROBE_EVERY;
                 self.ask_used();
+                self.try_again()?;
             }
             if self.count <= now {
                 self.count = now + COUNT_EVERY;
@@ -361,7 +324,7 @@ impl Mirror {
         while self.under_way.len() < WINDOW {
             if self.ready.is_empty() && self.learns == Learns::NOTHING {
                 self.compose();
-                if self.ready.is_empty() && self.policy.closed.is_some() && self.resync.is_none() {
+                if self.ready.is_empty() && self.may_open() {
                     self.open()?;
                 }
             }
@@ -427,7 +390,7 @@ impl Mirror {
                     tracing::warn!("router {}: routes: {why}", self.spec.router);
                 }
                 (Some(Asked::Used(device)), Answer::Done(used)) => self.keep_fresh(device, &used),
-                (Some(Asked::Policy), answer) => self.policy_told(answer),
+                (Some(Asked::Policy { is_closed }), answer) => self.policy_told(is_closed, answer),
                 (Some(Asked::Reasons(path)), Answer::Done(text)) => self.counted(path, &text),
                 (Some(Asked::Routes(within)), answer) => self.learn_routes(within, answer),
                 (Some(Asked::Neighbours(device)), answer) => {

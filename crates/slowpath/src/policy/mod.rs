@@ -41,7 +41,8 @@ use crate::links::Links;
 use crate::message::Link;
 
 const RULE: &str = "an ip rule asks for more than its destination";
-const OWN_SOURCE: &str = "its source is an address of the router";
+/// Why a packet with such a source is Linux's: it comes from nobody else.
+pub const OWN_SOURCE: &str = "its source is an address of the router";
 /// Prefixes and addresses of `own` that a gate has room for, beside those of rules.
 const MOST_OWN: [usize; 2] = [16, 4000];
 /// Bytes of a frame beside the packet: Ethernet header and a VLAN tag (`is_skb_forwardable` in the
