@@ -15,6 +15,7 @@ use std::time::Duration;
 use europa_cage::cage::Cage;
 use europa_channel::Channel;
 use europa_router::orders::{Answer, Order};
+use europa_slowpath::OWN_SOURCE;
 use europa_substrate::HeldMap;
 use ipnet::IpNet;
 
@@ -35,8 +36,6 @@ const ROUTE_BLACKHOLE: u32 = 2;
 /// Numbers of address families.
 const FAMILY4: u32 = 2;
 const FAMILY6: u32 = 10;
-/// A policy of every interface that says nothing of packets that are forwarded.
-const OWN_SOURCE: &str = "its source is an address of the router";
 /// How often it is looked whether the tables are still wanted.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
@@ -233,16 +232,18 @@ impl Filler {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
                 "mac" => own = mac(rest),
-                "foreign" => {}
+                // The program sees frames of any length, and those to other stations.
+                "longest" | "foreign" => {}
                 "ip4" => open[0] = false,
                 "ip6" => open[1] = false,
+                // Every interface has these, and no packet that is forwarded has such a source.
                 "from" if rest.ends_with(OWN_SOURCE) => {}
                 "from" | "to" => {
                     let is_v6 = rest.split(' ').next().is_some_and(|prefix| prefix.contains(':'));
                     open[usize::from(is_v6)] = false;
                 }
-                // `all`, `down`, and words that are not known here.
-                _ => open = [false; 2],
+                "all" | "down" => open = [false; 2],
+                _ => return Err(unknown(line)),
             }
         }
         self.change(device, |port| {
@@ -264,7 +265,8 @@ impl Filler {
                 "mtu" => mtu = rest.parse().ok(),
                 // Back to where it came from: a redirect tells the sender, if Linux sees the packet.
                 "same" => {}
-                _ => open = false,
+                "all" => open = false,
+                _ => return Err(unknown(line)),
             }
         }
         let family = usize::from(!is_v4);
@@ -300,6 +302,11 @@ fn prefix_key(bits: u8, address: &[u8]) -> Vec<u8> {
     let mut key = u32::from(bits).to_ne_bytes().to_vec();
     key.extend(address);
     key
+}
+
+/// The mirror writes a line that this does not read: it says so, and everything goes to Linux.
+fn unknown(line: &str) -> io::Error {
+    io::Error::other(format!("'{line}' is no line of a policy"))
 }
 
 fn mac(text: &str) -> Option<[u8; 6]> {
