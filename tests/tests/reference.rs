@@ -67,11 +67,18 @@ fn summary(page: &str) -> String {
 
 /// Every file of the reference, by name.
 fn reference() -> BTreeMap<String, String> {
-    let pages = pages();
-    let mut index = INTRODUCTION.to_owned();
+    let (registry, pages) = (europa_driver::registry(), pages());
+    let mut categories: BTreeMap<&str, String> = BTreeMap::new();
     for (name, page) in &pages {
-        index += &format!("| [{name}]({name}.md) | {} |\n", summary(page));
+        let category = registry.info(name).expect("a class for each page").category;
+        assert!(!category.is_empty(), "{name} has no category");
+        *categories.entry(category).or_default() +=
+            &format!("| [{name}]({name}.md) | {} |\n", summary(page));
     }
+    let table = |(category, lines): (&&str, &String)| {
+        format!("\n## {category}\n\n| element | |\n|---|---|\n{lines}")
+    };
+    let index = INTRODUCTION.to_owned() + &categories.iter().map(table).collect::<String>();
     let files = pages.into_iter().map(|(name, page)| (format!("{name}.md"), page));
     files.chain([("README.md".to_owned(), index)]).collect()
 }
@@ -110,21 +117,12 @@ fn the_element_reference_is_current() {
 #[test]
 fn every_class_has_a_page_with_all_sections() {
     // Those of the library, and those that only `europa click` has, or has another form of.
-    let read = |file: &str| fs::read_to_string(root().join(file)).expect("a registry");
-    let registry = read("crates/elements/src/registry.rs") + &read("crates/driver/src/run.rs");
-    let classes: Vec<&str> = registry
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("registry.add::<")?.split('>').next())
-        .filter_map(|path| path.rsplit("::").next())
-        .collect();
-    assert!(classes.len() > 30, "only {} classes are read from the registry", classes.len());
+    let registry = europa_driver::registry();
+    let other_names: Vec<&str> = registry.classes().flat_map(|info| info.also).copied().collect();
+    let names = registry.classes().map(|info| info.name);
+    let classes: Vec<&str> = names.filter(|name| !other_names.contains(name)).collect();
     let pages = pages();
-    assert_eq!(pages.keys().map(String::as_str).collect::<Vec<_>>(), {
-        let mut sorted = classes.clone();
-        sorted.sort_unstable();
-        sorted.dedup();
-        sorted
-    });
+    assert_eq!(pages.keys().map(String::as_str).collect::<Vec<_>>(), classes);
     for (name, page) in &pages {
         let found: Vec<&str> = page.lines().filter_map(|line| line.strip_prefix("## ")).collect();
         assert_eq!(found, SECTIONS, "{name}");

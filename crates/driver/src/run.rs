@@ -31,13 +31,13 @@ const SLOT_BYTES: usize = 10240;
 /// All classes: the library's, and those that need more than a sandbox allows.
 pub fn registry() -> Registry {
     let mut registry = europa_elements::registry();
-    registry.add::<ChatterSocket>();
-    registry.add::<ControlSocket>();
-    registry.add::<FromHost>();
-    registry.add::<KernelTap>();
-    registry.add::<KernelTun>();
-    registry.add::<ToHost>();
-    registry.add::<ToHostSniffers>();
+    registry.add_to::<ChatterSocket>("Control and configuration");
+    registry.add_to::<ControlSocket>("Control and configuration");
+    registry.add_to::<FromHost>("Devices and the host");
+    registry.add_to::<KernelTap>("Devices and the host");
+    registry.add_to::<KernelTun>("Devices and the host");
+    registry.add_to::<ToHost>("Devices and the host");
+    registry.add_to::<ToHostSniffers>("Devices and the host");
     registry
 }
 

@@ -10,24 +10,24 @@ use europa_engine::{
     Batch, Context, Each, Element, Fused, Main, Members, Packet, Pass, STAGES, Stop, Verdict,
 };
 
-use crate::arp_querier::ARPQuerier;
-use crate::check_ip_header::CheckIPHeader;
-use crate::classifier::Classifier;
-use crate::dec_ip_ttl::DecIPTTL;
-use crate::direct_ip_lookup::DirectIPLookup;
-use crate::drop_broadcasts::DropBroadcasts;
-use crate::drop_martians::DropMartians;
-use crate::ether_encap::EtherEncap;
-use crate::fix_ip_src::FixIPSrc;
-use crate::get_ip_address::GetIPAddress;
-use crate::ip_fragmenter::IPFragmenter;
-use crate::ip_gw_options::IPGWOptions;
-use crate::ip_routes::IpRoutes;
-use crate::paint::Paint;
-use crate::paint_tee::PaintTee;
-use crate::radix_ip_lookup::RadixIPLookup;
-use crate::static_ip_lookup::StaticIPLookup;
-use crate::strip::Strip;
+use crate::check::check_ip_header::CheckIPHeader;
+use crate::check::drop_broadcasts::DropBroadcasts;
+use crate::check::drop_martians::DropMartians;
+use crate::edit::dec_ip_ttl::DecIPTTL;
+use crate::edit::fix_ip_src::FixIPSrc;
+use crate::edit::get_ip_address::GetIPAddress;
+use crate::edit::paint::Paint;
+use crate::edit::strip::Strip;
+use crate::encap::ether_encap::EtherEncap;
+use crate::filter::classifier::Classifier;
+use crate::forward::ip_fragmenter::IPFragmenter;
+use crate::forward::ip_gw_options::IPGWOptions;
+use crate::lookup::direct_ip_lookup::DirectIPLookup;
+use crate::lookup::radix_ip_lookup::RadixIPLookup;
+use crate::lookup::static_ip_lookup::StaticIPLookup;
+use crate::neighbours::arp_querier::ARPQuerier;
+use crate::shared::ip_routes::IpRoutes;
+use crate::switching::paint_tee::PaintTee;
 
 /// The subject of a stage: an element, or the common part of several classes.
 trait Stage: Sized {

@@ -6,4 +6,4 @@ pub(crate) use europa_engine::{
 };
 pub(crate) use europa_pool::packet::annotation;
 
-pub(crate) use crate::delegate::delegate;
+pub(crate) use crate::shared::delegate::delegate;

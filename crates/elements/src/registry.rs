@@ -1,338 +1,15 @@
-//! All classes of the library.
+//! All classes of the library: `build.rs` writes the list from the files.
 
 use europa_engine::Registry;
 
-/// A registry with all classes of this library, one line each, by name.
+include!(concat!(env!("OUT_DIR"), "/registry.rs"));
+
+/// A registry with all classes of this library.
 pub fn registry() -> Registry {
     let mut registry = Registry::default();
-    registry.add::<crate::address_info::AddressInfo>();
-    registry.add::<crate::alignment_info::AlignmentInfo>();
-    registry.add::<crate::arp_querier::ARPQuerier>();
-    registry.add::<crate::arp_responder::ARPResponder>();
-    registry.add::<crate::arp_table::ARPTable>();
-    registry.add::<crate::check_ip6_header::CheckIP6Header>();
-    registry.add::<crate::check_ip_header::CheckIPHeader>();
-    registry.add::<crate::check_length::CheckLength>();
-    registry.add::<crate::check_paint::CheckPaint>();
-    registry.add::<crate::classifier::Classifier>();
-    registry.add::<crate::clicky_info::ClickyInfo>();
-    registry.add::<crate::counter::Counter>();
-    registry.add::<crate::dec_ip6_hlim::DecIP6HLIM>();
-    registry.add::<crate::dec_ip_ttl::DecIPTTL>();
-    registry.add::<crate::direct_ip_lookup::DirectIPLookup>();
-    registry.add::<crate::discard::Discard>();
-    registry.add::<crate::driver_manager::DriverManager>();
-    registry.add::<crate::drop_broadcasts::DropBroadcasts>();
-    registry.add::<crate::drop_martians::DropMartians>();
-    registry.add::<crate::error_element::Error>();
-    registry.add::<crate::ether_encap::EtherEncap>();
-    registry.add::<crate::ether_switch::EtherSwitch>();
-    registry.add::<crate::filter_result::FilterResult>();
-    registry.add::<crate::fix_ip_src::FixIPSrc>();
-    registry.add::<crate::from_device::FromDevice>();
-    registry.add::<crate::from_host::FromHost>();
-    registry.add::<crate::get_ip6_address::GetIP6Address>();
-    registry.add::<crate::get_ip_address::GetIPAddress>();
-    registry.add::<crate::icmp6_error::ICMP6Error>();
-    registry.add::<crate::icmp6_ping_responder::ICMP6PingResponder>();
-    registry.add::<crate::icmp_error::ICMPError>();
-    registry.add::<crate::icmp_ping_responder::ICMPPingResponder>();
-    registry.add::<crate::icmp_ping_source::ICMPPingSource>();
-    registry.add::<crate::ip6_nd_advertiser::IP6NDAdvertiser>();
-    registry.add::<crate::ip6_nd_solicitor::IP6NDSolicitor>();
-    registry.add::<crate::host_gate::HostGate>();
-    registry.add::<crate::host_police::HostPolice>();
-    registry.add::<crate::ip6_forward::IP6Forward>();
-    registry.add::<crate::ip_forward::IPForward>();
-    registry.add::<crate::ip_fragmenter::IPFragmenter>();
-    registry.add::<crate::ip_gw_options::IPGWOptions>();
-    registry.add::<crate::ip_input_combo::IPInputCombo>();
-    registry.add::<crate::ip_output_combo::IPOutputCombo>();
-    registry.add::<crate::ip_print::IPPrint>();
-    registry.add::<crate::idle::Idle>();
-    registry.add::<crate::infinite_source::InfiniteSource>();
-    registry.add::<crate::mpls::LabelEther>();
-    registry.add::<crate::mpls::LabelSwitch>();
-    registry.add::<crate::lookup_ip6_route::LookupIP6Route>();
-    registry.add::<crate::mark_ip_header::MarkIPHeader>();
-    registry.add::<crate::memif::Memif>();
-    registry.add::<crate::message::Message>();
-    registry.add::<crate::mld_reporter::MLDReporter>();
-    registry.add::<crate::diagnose::neighborhood_test::NeighborhoodTest>();
-    registry.add::<crate::diagnose::notifier_debug::NotifierDebug>();
-    registry.add::<crate::diagnose::panic_test::PanicTest>();
-    registry.add::<crate::diagnose::sched_order_test::SchedOrderTest>();
-    registry.add::<crate::diagnose::timer_test::TimerTest>();
-    registry.add::<crate::null::Null>();
-    registry.add::<crate::paint::Paint>();
-    registry.add::<crate::paint_tee::PaintTee>();
-    registry.add::<crate::device::poll_device::PollDevice>();
-    registry.add::<crate::device::dpdk_info::DPDKInfo>();
-    registry.add::<crate::device::ensure_dpdk_buffer::EnsureDPDKBuffer>();
-    registry.add::<crate::device::from_dpdk_device::FromDPDKDevice>();
-    registry.add::<crate::device::from_netmap_device::FromNetmapDevice>();
-    registry.add::<crate::device::to_dpdk_device::ToDPDKDevice>();
-    registry.add::<crate::device::to_netmap_device::ToNetmapDevice>();
-    registry.add::<crate::threads::balanced_thread_sched::BalancedThreadSched>();
-    registry.add::<crate::threads::path_spinlock::PathSpinlock>();
-    registry.add::<crate::threads::pipeliner::Pipeliner>();
-    registry.add::<crate::threads::static_thread_sched::StaticThreadSched>();
-    registry.add::<crate::generator::average_counter_imp::AverageCounterIMP>();
-    registry.add::<crate::generator::average_counter_mp::AverageCounterMP>();
-    registry.add::<crate::generator::fast_udp_flows::FastUDPFlows>();
-    registry.add::<crate::generator::fast_udp_source::FastUDPSource>();
-    registry.add::<crate::generator::handler_aggregate::HandlerAggregate>();
-    registry.add::<crate::generator::multi_replay_unqueue::MultiReplayUnqueue>();
-    registry.add::<crate::generator::number_packet::NumberPacket>();
-    registry.add::<crate::generator::record_timestamp::RecordTimestamp>();
-    registry.add::<crate::generator::replay_unqueue::ReplayUnqueue>();
-    registry.add::<crate::generator::reset_ip_checksum::ResetIPChecksum>();
-    registry.add::<crate::generator::timestamp_diff::TimestampDiff>();
-    registry.add::<crate::times::timestamp_accum::TimestampAccum>();
-    registry.add::<crate::shaping::block::Block>();
-    registry.add::<crate::shaping::round_robin_unqueue::RoundRobinUnqueue>();
-    registry.add::<crate::aqm::adaptive_red::AdaptiveRED>();
-    registry.add::<crate::listen_ether_switch::ListenEtherSwitch>();
-    registry.add::<crate::ip_rate_monitor::IPRateMonitor>();
-    registry.add::<crate::ip64::address_translator::AddressTranslator>();
-    registry.add::<crate::ip64::protocol_translator46::ProtocolTranslator46>();
-    registry.add::<crate::ip64::protocol_translator64::ProtocolTranslator64>();
-    registry.add::<crate::tcp::buffer_converter::BufferConverter>();
-    registry.add::<crate::tcp::copy_flow_id::CopyFlowID>();
-    registry.add::<crate::tcp::copy_tcp_seq::CopyTCPSeq>();
-    registry.add::<crate::tcp::tcp_ack::TCPAck>();
-    registry.add::<crate::tcp::tcp_buffer::TCPBuffer>();
-    registry.add::<crate::tcp::tcp_conn::TCPConn>();
-    registry.add::<crate::tcp::tcp_demux::TCPDemux>();
-    registry.add::<crate::tcp::toy_tcp::ToyTCP>();
-    registry.add::<crate::tcp::web_gen::WebGen>();
-    registry.add::<crate::aggregate::aggregate_ip_addr_pair::AggregateIPAddrPair>();
-    registry.add::<crate::edit::anonymize_ip_addr::AnonymizeIPAddr>();
-    registry.add::<crate::ip_name_info::IPNameInfo>();
-    registry.add::<crate::sockets::from_socket::FromSocket>();
-    registry.add::<crate::sockets::to_socket::ToSocket>();
-    registry.add::<crate::ipsec::ipsec_aes::IPsecAES>();
-    registry.add::<crate::ipsec::ipsec_auth_hmac_sha1::IPsecAuthHMACSHA1>();
-    registry.add::<crate::ipsec::ipsec_auth_sha1::IPsecAuthSHA1>();
-    registry.add::<crate::ipsec::ipsec_des::IPsecDES>();
-    registry.add::<crate::ipsec::ipsec_encap::IPsecEncap>();
-    registry.add::<crate::ipsec::ipsec_esp_encap::IPsecESPEncap>();
-    registry.add::<crate::ipsec::ipsec_esp_unencap::IPsecESPUnencap>();
-    registry.add::<crate::ipsec::radix_ipsec_lookup::RadixIPsecLookup>();
-    registry.add::<crate::span_tree::ether_span_tree::EtherSpanTree>();
-    registry.add::<crate::port_info::PortInfo>();
-    registry.add::<crate::print::Print>();
-    registry.add::<crate::queue::Queue>();
-    registry.add::<crate::radix_ip_lookup::RadixIPLookup>();
-    registry.add::<crate::random_seed::RandomSeed>();
-    registry.add::<crate::rated_source::RatedSource>();
-    registry.add::<crate::schedule_info::ScheduleInfo>();
-    registry.add::<crate::script::Script>();
-    registry.add::<crate::set_filter_key::SetFilterKey>();
-    registry.add::<crate::set_ip_address::SetIPAddress>();
-    registry.add::<crate::set_queue::SetQueue>();
-    registry.add::<crate::static_ip_lookup::StaticIPLookup>();
-    registry.add::<crate::strip::Strip>();
-    registry.add::<crate::switch::Switch>();
-    registry.add::<crate::tee::Tee>();
-    registry.add::<crate::to_device::ToDevice>();
-    registry.add::<crate::to_host::ToHost>();
-    registry.add::<crate::unqueue::Unqueue>();
-    registry.add::<crate::unstrip::Unstrip>();
-    registry.add::<crate::edit::truncate::Truncate>();
-    registry.add::<crate::edit::pad::Pad>();
-    registry.add::<crate::edit::resize::Resize>();
-    registry.add::<crate::edit::strip_to_network_header::StripToNetworkHeader>();
-    registry.add::<crate::edit::strip_ip_header::StripIPHeader>();
-    registry.add::<crate::edit::unstrip_ip_header::UnstripIPHeader>();
-    registry.add::<crate::edit::strip_transport_header::StripTransportHeader>();
-    registry.add::<crate::edit::store_data::StoreData>();
-    registry.add::<crate::edit::store_ip_address::StoreIPAddress>();
-    registry.add::<crate::edit::store_ether_address::StoreEtherAddress>();
-    registry.add::<crate::edit::store_timestamp::StoreTimestamp>();
-    registry.add::<crate::edit::set_ip_checksum::SetIPChecksum>();
-    registry.add::<crate::edit::set_udp_checksum::SetUDPChecksum>();
-    registry.add::<crate::edit::set_tcp_checksum::SetTCPChecksum>();
-    registry.add::<crate::edit::set_ip_dscp::SetIPDSCP>();
-    registry.add::<crate::edit::set_ip_ecn::SetIPECN>();
-    registry.add::<crate::edit::mark_ip_ce::MarkIPCE>();
-    registry.add::<crate::edit::mark_mac_header::MarkMACHeader>();
-    registry.add::<crate::edit::mark_ip6_header::MarkIP6Header>();
-    registry.add::<crate::edit::truncate_ip_payload::TruncateIPPayload>();
-    registry.add::<crate::edit::erase_ip_payload::EraseIPPayload>();
-    registry.add::<crate::edit::align::Align>();
-    registry.add::<crate::edit::ip_mirror::IPMirror>();
-    registry.add::<crate::edit::ip6_mirror::IP6Mirror>();
-    registry.add::<crate::edit::set_rand_ip_address::SetRandIPAddress>();
-    registry.add::<crate::edit::random_bit_errors::RandomBitErrors>();
-    registry.add::<crate::summary::to_ip_summary_dump::ToIPSummaryDump>();
-    registry.add::<crate::summary::from_ip_summary_dump::FromIPSummaryDump>();
-    registry.add::<crate::check::check_tcp_header::CheckTCPHeader>();
-    registry.add::<crate::check::check_udp_header::CheckUDPHeader>();
-    registry.add::<crate::check::check_icmp_header::CheckICMPHeader>();
-    registry.add::<crate::check::check_arp_header::CheckARPHeader>();
-    registry.add::<crate::check::host_ether_filter::HostEtherFilter>();
-    registry.add::<crate::check::check_crc32::CheckCRC32>();
-    registry.add::<crate::check::set_crc32::SetCRC32>();
-    registry.add::<crate::switching::paint_switch::PaintSwitch>();
-    registry.add::<crate::switching::round_robin_switch::RoundRobinSwitch>();
-    registry.add::<crate::switching::hash_switch::HashSwitch>();
-    registry.add::<crate::switching::random_switch::RandomSwitch>();
-    registry.add::<crate::switching::stride_switch::StrideSwitch>();
-    registry.add::<crate::switching::static_switch::StaticSwitch>();
-    registry.add::<crate::switching::input_switch::InputSwitch>();
-    registry.add::<crate::switching::pull_switch::PullSwitch>();
-    registry.add::<crate::switching::simple_pull_switch::SimplePullSwitch>();
-    registry.add::<crate::switching::static_pull_switch::StaticPullSwitch>();
-    registry.add::<crate::switching::suppressor::Suppressor>();
-    registry.add::<crate::switching::bypass::Bypass>();
-    registry.add::<crate::switching::hub::Hub>();
-    registry.add::<crate::switching::random_sample::RandomSample>();
-    registry.add::<crate::switching::pull_tee::PullTee>();
-    registry.add::<crate::switching::clipboard::Clipboard>();
-    registry.add::<crate::scheduling::stride_sched::StrideSched>();
-    registry.add::<crate::scheduling::round_robin_sched::RoundRobinSched>();
-    registry.add::<crate::scheduling::simple_rr_sched::SimpleRRSched>();
-    registry.add::<crate::scheduling::prio_sched::PrioSched>();
-    registry.add::<crate::scheduling::simple_prio_sched::SimplePrioSched>();
-    registry.add::<crate::scheduling::drr_sched::DRRSched>();
-    registry.add::<crate::scheduling::time_sorted_sched::TimeSortedSched>();
-    registry.add::<crate::encap::ip_encap::IPEncap>();
-    registry.add::<crate::encap::udp_ip_encap::UDPIPEncap>();
-    registry.add::<crate::encap::ip6_encap::IP6Encap>();
-    registry.add::<crate::encap::udp_ip6_encap::UDPIP6Encap>();
-    registry.add::<crate::encap::icmp_ip_encap::ICMPIPEncap>();
-    registry.add::<crate::encap::icmp_ping_encap::ICMPPingEncap>();
-    registry.add::<crate::encap::ether_mirror::EtherMirror>();
-    registry.add::<crate::encap::ether_rewrite::EtherRewrite>();
-    registry.add::<crate::encap::ensure_ether::EnsureEther>();
-    registry.add::<crate::encap::vlan_encap::VLANEncap>();
-    registry.add::<crate::encap::vlan_decap::VLANDecap>();
-    registry.add::<crate::encap::ether_vlan_encap::EtherVLANEncap>();
-    registry.add::<crate::encap::strip_ether_vlan_header::StripEtherVLANHeader>();
-    registry.add::<crate::encap::set_vlan_anno::SetVLANAnno>();
-    registry.add::<crate::edit::set_packet_type::SetPacketType>();
-    registry.add::<crate::edit::set_anno_byte::SetAnnoByte>();
-    registry.add::<crate::edit::set_ip6_address::SetIP6Address>();
-    registry.add::<crate::edit::set_ip6_dscp::SetIP6DSCP>();
-    registry.add::<crate::times::set_timestamp::SetTimestamp>();
-    registry.add::<crate::times::adjust_timestamp::AdjustTimestamp>();
-    registry.add::<crate::times::set_timestamp_delta::SetTimestampDelta>();
-    registry.add::<crate::times::time_range::TimeRange>();
-    registry.add::<crate::filter::ip_filter::IPFilter>();
-    registry.add::<crate::filter::ip_classifier::IPClassifier>();
-    registry.add::<crate::rewriter::ip_rewriter::IPRewriter>();
-    registry.add::<crate::rewriter::udp_rewriter::UDPRewriter>();
-    registry.add::<crate::rewriter::tcp_rewriter::TCPRewriter>();
-    registry.add::<crate::rewriter::ip_addr_rewriter::IPAddrRewriter>();
-    registry.add::<crate::rewriter::ip_addr_pair_rewriter::IPAddrPairRewriter>();
-    registry.add::<crate::rewriter::icmp_ping_rewriter::ICMPPingRewriter>();
-    registry.add::<crate::rewriter::ip_rewriter_patterns::IPRewriterPatterns>();
-    registry.add::<crate::rewriter::round_robin_ip_mapper::RoundRobinIPMapper>();
-    registry.add::<crate::rewriter::source_ip_hash_mapper::SourceIPHashMapper>();
-    registry.add::<crate::rewriter::icmp_rewriter::ICMPRewriter>();
-    registry.add::<crate::rewriter::ftp_port_mapper::FTPPortMapper>();
-    registry.add::<crate::shaping::rated_unqueue::RatedUnqueue>();
-    registry.add::<crate::shaping::bandwidth_rated_unqueue::BandwidthRatedUnqueue>();
-    registry.add::<crate::shaping::rated_splitter::RatedSplitter>();
-    registry.add::<crate::shaping::bandwidth_rated_splitter::BandwidthRatedSplitter>();
-    registry.add::<crate::shaping::shaper::Shaper>();
-    registry.add::<crate::shaping::bandwidth_shaper::BandwidthShaper>();
-    registry.add::<crate::shaping::delay_shaper::DelayShaper>();
-    registry.add::<crate::shaping::delay_unqueue::DelayUnqueue>();
-    registry.add::<crate::shaping::link_unqueue::LinkUnqueue>();
-    registry.add::<crate::shaping::meter::Meter>();
-    registry.add::<crate::shaping::bandwidth_meter::BandwidthMeter>();
-    registry.add::<crate::shaping::timed_unqueue::TimedUnqueue>();
-    registry.add::<crate::shaping::burster::Burster>();
-    registry.add::<crate::shaping::timed_sink::TimedSink>();
-    registry.add::<crate::shaping::timed_source::TimedSource>();
-    registry.add::<crate::shaping::random_source::RandomSource>();
-    registry.add::<crate::queues::simple_queue::SimpleQueue>();
-    registry.add::<crate::queues::thread_safe_queue::ThreadSafeQueue>();
-    registry.add::<crate::queues::notifier_queue::NotifierQueue>();
-    registry.add::<crate::queues::full_note_queue::FullNoteQueue>();
-    registry.add::<crate::queues::quick_note_queue::QuickNoteQueue>();
-    registry.add::<crate::queues::ms_queue::MSQueue>();
-    registry.add::<crate::queues::front_drop_queue::FrontDropQueue>();
-    registry.add::<crate::queues::mpeg_queue::MPEGQueue>();
-    registry.add::<crate::queues::mixed_queue::MixedQueue>();
-    registry.add::<crate::times::time_filter::TimeFilter>();
-    registry.add::<crate::check::arp_print::ARPPrint>();
-    registry.add::<crate::dump::to_dump::ToDump>();
-    registry.add::<crate::dump::from_dump::FromDump>();
-    registry.add::<crate::lookup::linear_ip_lookup::LinearIPLookup>();
-    registry.add::<crate::lookup::range_ip_lookup::RangeIPLookup>();
-    registry.add::<crate::lookup::sorted_ip_lookup::SortedIPLookup>();
-    registry.add::<crate::aggregate::aggregate_length::AggregateLength>();
-    registry.add::<crate::aggregate::aggregate_paint::AggregatePaint>();
-    registry.add::<crate::aggregate::aggregate_first::AggregateFirst>();
-    registry.add::<crate::aggregate::aggregate_counter::AggregateCounter>();
-    registry.add::<crate::aggregate::average_counter::AverageCounter>();
-    registry.add::<crate::ip_reassembler::IPReassembler>();
-    registry.add::<crate::aggregate::aggregate_ip::AggregateIP>();
-    registry.add::<crate::aggregate::aggregate_ip_flows::AggregateIPFlows>();
-    registry.add::<crate::aqm::codel::CoDel>();
-    registry.add::<crate::aqm::red::RED>();
-    registry.add::<crate::ip6::ip6_fragmenter::IP6Fragmenter>();
-    registry.add::<crate::ip6::ip6_print::IP6Print>();
-    registry.add::<crate::tunnel::dec_mpls_ttl::DecMPLSTTL>();
-    registry.add::<crate::tunnel::gre_decap::GREDecap>();
-    registry.add::<crate::tunnel::gre_encap::GREEncap>();
-    registry.add::<crate::tunnel::mpls_decap::MPLSDecap>();
-    registry.add::<crate::tunnel::mpls_encap::MPLSEncap>();
-    registry.add::<crate::tunnel::set_mpls_label::SetMPLSLabel>();
-    registry.add::<crate::tunnel::vxlan_decap::VXLANDecap>();
-    registry.add::<crate::tunnel::vxlan_encap::VXLANEncap>();
-    registry.add::<crate::filter::ip6_classifier::IP6Classifier>();
-    registry.add::<crate::filter::ip6_filter::IP6Filter>();
-    registry.add::<crate::socket::Socket>();
-    registry.add::<crate::push_null::PushNull>();
-    registry.add::<crate::pull_null::PullNull>();
-    registry.add::<crate::wifi::association_requester::AssociationRequester>();
-    registry.add::<crate::wifi::association_responder::AssociationResponder>();
-    registry.add::<crate::wifi::available_rates::AvailableRates>();
-    registry.add::<crate::wifi::beacon_scanner::BeaconScanner>();
-    registry.add::<crate::wifi::beacon_source::BeaconSource>();
-    registry.add::<crate::wifi::beacon_tracker::BeaconTracker>();
-    registry.add::<crate::wifi::extra_decap::ExtraDecap>();
-    registry.add::<crate::wifi::extra_encap::ExtraEncap>();
-    registry.add::<crate::wifi::filter_phy_err::FilterPhyErr>();
-    registry.add::<crate::wifi::filter_tx::FilterTX>();
-    registry.add::<crate::wifi::open_auth_requester::OpenAuthRequester>();
-    registry.add::<crate::wifi::open_auth_responder::OpenAuthResponder>();
-    registry.add::<crate::wifi::print_wifi::PrintWifi>();
-    registry.add::<crate::wifi::prism2_decap::Prism2Decap>();
-    registry.add::<crate::wifi::probe_requester::ProbeRequester>();
-    registry.add::<crate::wifi::probe_tx_rate::ProbeTXRate>();
-    registry.add::<crate::wifi::radiotap_decap::RadiotapDecap>();
-    registry.add::<crate::wifi::radiotap_encap::RadiotapEncap>();
-    registry.add::<crate::wifi::set_tx_power::SetTXPower>();
-    registry.add::<crate::wifi::set_tx_rate::SetTXRate>();
-    registry.add::<crate::wifi::wep_decap::WepDecap>();
-    registry.add::<crate::wifi::wep_encap::WepEncap>();
-    registry.add::<crate::wifi::wifi_decap::WifiDecap>();
-    registry.add::<crate::wifi::wifi_dupe_filter::WifiDupeFilter>();
-    registry.add::<crate::wifi::wifi_encap::WifiEncap>();
-    registry.add::<crate::wifi::wireless_info::WirelessInfo>();
-    registry.add::<crate::xdp::XDP>();
+    add_all(&mut registry);
     registry.add_pass(&crate::passes::Ingress);
     registry.add_pass(&crate::passes::Egress);
-    // That each is there is tested.
-    crate::inline::mark(&mut registry);
-    crate::ends::mark(&mut registry);
-    // Other names that Click has for the same.
-    registry.alias::<crate::encap::ether_vlan_encap::EtherVLANEncap>("EtherVlanEncap");
-    registry.alias::<crate::encap::set_vlan_anno::SetVLANAnno>("SetVlanAnno");
-    registry.alias::<crate::encap::strip_ether_vlan_header::StripEtherVLANHeader>(
-        "StripEtherVlanHeader",
-    );
-    registry.alias::<crate::icmp_ping_source::ICMPPingSource>("ICMPSendPings");
-    registry.alias::<crate::idle::Idle>("SimpleIdle");
-    registry.alias::<crate::static_ip_lookup::StaticIPLookup>("LookupIPRouteMP");
-    for name in ["Null1", "Null2", "Null3", "Null4", "Null5", "Null6", "Null7", "Null8"] {
-        registry.alias::<crate::null::Null>(name);
-    }
     registry
 }
 
@@ -349,8 +26,31 @@ mod tests {
             ("Null8", "Null"),
         ] {
             let (info, of) = (registry.info(name).unwrap(), registry.info(class).unwrap());
-            assert_eq!((info.ports, info.inline), (of.ports, of.inline), "{name}");
+            assert_eq!(
+                (info.ports, info.inline, info.consumes),
+                (of.ports, of.inline, of.consumes),
+                "{name}"
+            );
         }
         assert_eq!(Bench::new("Null3", &[]).push(0, &[b"x"]), [(0, b"x".to_vec())]);
+    }
+
+    #[test]
+    fn classes_say_whether_they_run_in_the_switch_and_end_packets() {
+        let registry = super::registry();
+        let info = |name| registry.info(name).unwrap();
+        assert_eq!(info("IPForward").inline, Ok(()));
+        assert!(info("Script").inline.unwrap_err().contains("a program of its own"));
+        assert!(info("AggregateIPFlows").inline.unwrap_err().contains("not known"));
+        assert_eq!((info("Discard").consumes, info("Classifier").consumes), (true, false));
+    }
+
+    #[test]
+    fn every_class_has_a_category() {
+        let registry = super::registry();
+        assert!(registry.classes().count() > 300);
+        for info in registry.classes() {
+            assert!(!info.category.is_empty(), "{}", info.name);
+        }
     }
 }

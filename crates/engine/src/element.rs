@@ -29,6 +29,10 @@ pub struct ClassInfo {
     pub inline: Result<(), &'static str>,
     /// Whether packets end in its elements on purpose; else those that end there are lost.
     pub consumes: bool,
+    /// Other names of the class in configurations.
+    pub also: &'static [&'static str],
+    /// The heading under which lists show the class; empty without one.
+    pub category: &'static str,
 }
 
 /// The reason that keeps a class without a statement out of the switch.
@@ -39,7 +43,9 @@ impl ClassInfo {
     pub const fn new(name: &'static str, ports: &'static str) -> ClassInfo {
         let (processing, flow, phase) = ("a/a", "x/x", Phase::Default);
         let inline = Err(UNKNOWN_WORK);
-        ClassInfo { name, ports, processing, flow, phase, inline, consumes: false }
+        let also: &[&str] = &[];
+        let (consumes, category) = (false, "");
+        ClassInfo { name, ports, processing, flow, phase, inline, consumes, also, category }
     }
 
     /// The same with this processing code.
@@ -57,10 +63,29 @@ impl ClassInfo {
         ClassInfo { phase, ..self }
     }
 
-    /// The same, which may run inside the switch's worker: it works for a bounded time on each
-    /// packet, needs neither files nor sockets nor threads, and writes no log of packets.
+    /// The same, which may run inside the switch's worker. A review has found that its work on a
+    /// packet, a timer or a turn is bounded, that it keeps no more than the pool's slots or its
+    /// arguments allow, and that it needs neither files nor sockets nor threads. The router's quota
+    /// bounds its memory, the worker its lines of a log.
     pub const fn inline(self) -> ClassInfo {
         ClassInfo { inline: Ok(()), ..self }
+    }
+
+    /// The same, kept out of the switch's worker for this reason, to be read after "it".
+    pub const fn not_inline(self, why: &'static str) -> ClassInfo {
+        ClassInfo { inline: Err(why), ..self }
+    }
+
+    /// The same, whose elements end packets on purpose: a sink, or an element that takes packets
+    /// meant for itself or replaces one by others. One that loses some as well tells how many by
+    /// [`Element::lost`].
+    pub const fn consumes(self) -> ClassInfo {
+        ClassInfo { consumes: true, ..self }
+    }
+
+    /// The same with other names.
+    pub const fn also(self, also: &'static [&'static str]) -> ClassInfo {
+        ClassInfo { also, ..self }
     }
 }
 

@@ -223,13 +223,16 @@ mod tests {
 
     /// Drops a packet, keeps one, copies it, and leaves the rest to the engine.
     #[derive(Default)]
-    struct Keeper;
+    struct Keeper<const CONSUMES: bool>;
 
-    impl Class for Keeper {
-        const INFO: ClassInfo = ClassInfo::new("Keeper", "1/0").processing("h/h");
+    impl<const CONSUMES: bool> Class for Keeper<CONSUMES> {
+        const INFO: ClassInfo = {
+            let info = ClassInfo::new("Keeper", "1/0").processing("h/h");
+            if CONSUMES { info.consumes() } else { info }
+        };
     }
 
-    impl Element for Keeper {
+    impl<const CONSUMES: bool> Element for Keeper<CONSUMES> {
         fn push(&mut self, _: usize, batch: &mut Batch, _: &mut Context<'_>) {
             drop(batch.pop());
             let kept =
@@ -250,13 +253,10 @@ mod tests {
         (tally.made + tally.copied) as i64 - (ended + tally.held) as i64
     }
 
-    fn run(consumes: bool) -> (Router, Arena) {
+    fn run<const CONSUMES: bool>() -> (Router, Arena) {
         let mut registry = Registry::default();
         registry.add::<Maker>();
-        registry.add::<Keeper>();
-        if consumes {
-            assert!(registry.set_consumes("Keeper"));
-        }
+        registry.add::<Keeper<CONSUMES>>();
         let element = |class: &str| GraphElement {
             name: class.to_lowercase(),
             class: class.to_owned(),
@@ -275,14 +275,14 @@ mod tests {
 
     #[test]
     fn each_end_is_on_its_elements_account() {
-        let (mut router, arena) = run(false);
+        let (mut router, arena) = run::<false>();
         let nowhere = ("maker (Maker): output 1 is not connected".to_owned(), 1);
         let keeper = |count| ("keeper (Keeper)".to_owned(), count);
         let dropped = vec![keeper(2), nowhere.clone()];
         assert_eq!(router.ends(), Ends { consumed: Vec::new(), dropped });
         assert_eq!((missing(&mut router, &arena), arena.tally().held), (0, 2));
         KEPT.with_borrow_mut(Vec::clear);
-        let (mut router, _arena) = run(true);
+        let (mut router, _arena) = run::<true>();
         let (consumed, dropped) = (vec![keeper(1)], vec![keeper(1), nowhere]);
         assert_eq!(router.ends(), Ends { consumed, dropped });
         KEPT.with_borrow_mut(Vec::clear);
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn what_is_dropped_behind_the_engine_is_missing() {
-        let (mut router, arena) = run(false);
+        let (mut router, arena) = run::<false>();
         KEPT.with_borrow_mut(|kept| drop(kept.pop()));
         assert_eq!(missing(&mut router, &arena), 1);
         KEPT.with_borrow_mut(Vec::clear);

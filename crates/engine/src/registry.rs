@@ -16,29 +16,17 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Adds a class under its name.
+    /// Adds a class under its names.
     pub fn add<T: Class>(&mut self) {
-        self.classes.insert(T::INFO.name, (T::INFO, || Box::new(T::default())));
+        self.add_to::<T>("");
     }
 
-    /// Adds a class under another name too, with all that has been said of it.
-    pub fn alias<T: Class>(&mut self, name: &'static str) {
-        let info = self.info(T::INFO.name).copied().unwrap_or(T::INFO);
-        self.classes.insert(name, (ClassInfo { name, ..info }, || Box::new(T::default())));
-    }
-
-    /// Says of a class that is there whether it may run inside the switch's worker, or why not.
-    /// Whether there is such a class.
-    pub fn set_inline(&mut self, name: &str, inline: Result<(), &'static str>) -> bool {
-        let class = self.classes.get_mut(name);
-        class.map(|(info, _)| info.inline = inline).is_some()
-    }
-
-    /// Says of a class that is there that packets end in its elements on purpose. Whether there
-    /// is such a class.
-    pub fn set_consumes(&mut self, name: &str) -> bool {
-        let class = self.classes.get_mut(name);
-        class.map(|(info, _)| info.consumes = true).is_some()
+    /// Adds a class of this category under its names.
+    pub fn add_to<T: Class>(&mut self, category: &'static str) {
+        for name in [T::INFO.name].iter().chain(T::INFO.also) {
+            let info = ClassInfo { name, category, ..T::INFO };
+            self.classes.insert(name, (info, || Box::new(T::default())));
+        }
     }
 
     /// Adds a pass: routers built from now on use it where elements follow each other that it

@@ -40,7 +40,7 @@ macro_rules! pages {
 }
 
 pages! {
-    quick: api click cluster examples filters flows gallery getting_started i3 memif metrics netlab node readme
+    quick: api click cluster examples filters flows gallery getting_started i3 memif metrics netlab node primer readme
         sdk seeing topology uplink users xdp;
     nightly: routing slow_path;
 }

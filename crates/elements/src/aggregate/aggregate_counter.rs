@@ -40,9 +40,9 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::net::Ipv4Addr;
 
-use crate::counter::{Call, call_at};
-use crate::fields::Annotations;
+use crate::basic::counter::{Call, call_at};
 use crate::prelude::*;
+use crate::shared::fields::Annotations;
 
 /// Counts by aggregate.
 pub(crate) struct AggregateCounter {
@@ -234,7 +234,7 @@ impl Element for AggregateCounter {
 
 #[cfg(test)]
 mod tests {
-    use crate::fields::Annotations;
+    use crate::shared::fields::Annotations;
     use crate::testing::Bench;
 
     fn push(bench: &mut Bench, aggregates: &[u32]) -> usize {

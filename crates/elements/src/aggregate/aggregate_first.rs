@@ -21,8 +21,8 @@
 
 use std::collections::HashSet;
 
-use crate::fields::Annotations;
 use crate::prelude::*;
+use crate::shared::fields::Annotations;
 
 /// Passes the first of each.
 #[derive(Default)]
@@ -52,7 +52,7 @@ impl Element for AggregateFirst {
 
 #[cfg(test)]
 mod tests {
-    use crate::fields::Annotations;
+    use crate::shared::fields::Annotations;
     use crate::testing::Bench;
 
     #[test]

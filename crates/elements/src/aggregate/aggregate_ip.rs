@@ -23,8 +23,8 @@
 //! ## See also
 //! `AggregateCounter`, `AggregateLength`, `AggregatePaint`
 
-use crate::fields::{Annotations, be16, be32, is_first, network};
 use crate::prelude::*;
+use crate::shared::fields::{Annotations, be16, be32, is_first, network};
 
 /// Where a field lies.
 #[derive(Clone, Copy, Debug)]
@@ -109,7 +109,7 @@ impl Element for AggregateIP {
 
 #[cfg(test)]
 mod tests {
-    use crate::fields::Annotations;
+    use crate::shared::fields::Annotations;
     use crate::testing::{Bench, ip_packet};
 
     #[test]

@@ -28,9 +28,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::common::part;
-use crate::fields::{Annotations, be32, network};
 use crate::prelude::*;
+use crate::shared::common::part;
+use crate::shared::fields::{Annotations, be32, network};
 
 /// Most pairs.
 const MOST: usize = 1 << 20;
@@ -124,7 +124,7 @@ impl Element for AggregateIPAddrPair {
 
 #[cfg(test)]
 mod tests {
-    use crate::fields::Annotations as _;
+    use crate::shared::fields::Annotations as _;
     use crate::testing::{Bench, ip_packet};
 
     fn mark(bench: &mut Bench, from: u32, to: u32, second: u64) -> (u32, u8) {

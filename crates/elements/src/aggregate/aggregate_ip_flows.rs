@@ -46,10 +46,10 @@ use std::io::Write;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use crate::fields::{Annotations, be16, be32, ip_header, is_first, is_fragment, network};
-use crate::files;
 use crate::prelude::*;
-use crate::values::Time;
+use crate::shared::fields::{Annotations, be16, be32, ip_header, is_first, is_fragment, network};
+use crate::shared::files;
+use crate::shared::values::Time;
 
 /// Packets of two hosts that may wait: all hosts share the memory.
 const MAX_HELD: usize = 1024;

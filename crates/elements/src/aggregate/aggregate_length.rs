@@ -18,8 +18,8 @@
 //! ## See also
 //! `AggregateCounter`, `AggregateIP`
 
-use crate::fields::Annotations;
 use crate::prelude::*;
+use crate::shared::fields::Annotations;
 
 /// Aggregates by length.
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Element for AggregateLength {
 
 #[cfg(test)]
 mod tests {
-    use crate::fields::Annotations;
+    use crate::shared::fields::Annotations;
     use crate::testing::Bench;
 
     #[test]

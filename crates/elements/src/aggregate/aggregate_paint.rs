@@ -19,8 +19,8 @@
 //! ## See also
 //! `AggregateCounter`, `Paint`
 
-use crate::fields::Annotations;
 use crate::prelude::*;
+use crate::shared::fields::Annotations;
 
 /// Aggregates by paint.
 #[derive(Default)]
@@ -54,7 +54,7 @@ impl Element for AggregatePaint {
 
 #[cfg(test)]
 mod tests {
-    use crate::fields::Annotations;
+    use crate::shared::fields::Annotations;
     use crate::testing::Bench;
 
     #[test]

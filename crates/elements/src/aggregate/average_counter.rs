@@ -47,7 +47,7 @@ pub(crate) struct AverageCounter {
 }
 
 impl Class for AverageCounter {
-    const INFO: ClassInfo = ClassInfo::new("AverageCounter", "1/1").processing("a/a");
+    const INFO: ClassInfo = ClassInfo::new("AverageCounter", "1/1").processing("a/a").inline();
 }
 
 impl AverageCounter {

@@ -1,4 +1,4 @@
-//! Packets by aggregate.
+//! Aggregates: flows and other groups of packets, and their counts.
 
 pub(crate) mod aggregate_counter;
 pub(crate) mod aggregate_first;

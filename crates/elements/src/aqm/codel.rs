@@ -27,9 +27,9 @@
 //! `RED`, `SetTimestamp`, `Queue`
 
 use super::Watched;
-use crate::fields::Annotations;
 use crate::prelude::*;
-use crate::values::Time;
+use crate::shared::fields::Annotations;
+use crate::shared::values::Time;
 
 /// Keeps queues short by dropping packets that left them late.
 pub(crate) struct CoDel {
@@ -63,7 +63,7 @@ impl Default for CoDel {
 }
 
 impl Class for CoDel {
-    const INFO: ClassInfo = ClassInfo::new("CoDel", "1/1").processing("l/l");
+    const INFO: ClassInfo = ClassInfo::new("CoDel", "1/1").processing("l/l").inline();
 }
 
 impl CoDel {
@@ -172,7 +172,7 @@ impl Element for CoDel {
 mod tests {
     use europa_engine::Arena;
 
-    use crate::fields::Annotations;
+    use crate::shared::fields::Annotations;
     use crate::testing::{part, pull_bench};
 
     const MS: u64 = 1_000_000;

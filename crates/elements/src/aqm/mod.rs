@@ -1,4 +1,4 @@
-//! Active queue management: dropping before queues are full.
+//! Active queue management.
 
 pub(crate) mod adaptive_red;
 pub(crate) mod codel;

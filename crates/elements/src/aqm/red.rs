@@ -34,9 +34,9 @@
 use std::any::Any;
 
 use super::Watched;
-use crate::common::part;
 use crate::prelude::*;
-use crate::random::Random;
+use crate::shared::common::part;
+use crate::shared::random::Random;
 
 /// Empty queues are taken as looked at so often.
 const EMPTY_TICK_NS: u64 = 20_000_000;
@@ -63,7 +63,7 @@ pub(crate) struct RED {
 }
 
 impl Class for RED {
-    const INFO: ClassInfo = ClassInfo::new("RED", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo = ClassInfo::new("RED", "1/1-2").processing("a/ah").inline();
 }
 
 impl RED {

@@ -23,8 +23,8 @@
 //! `ARPPrint`, `ARPQuerier`, `ARPResponder`
 
 use super::Checks;
-use crate::fields::bytes;
 use crate::prelude::*;
+use crate::shared::fields::bytes;
 
 /// Checks ARP headers.
 pub(crate) struct CheckARPHeader {
@@ -44,7 +44,7 @@ impl Default for CheckARPHeader {
 }
 
 impl Class for CheckARPHeader {
-    const INFO: ClassInfo = ClassInfo::new("CheckARPHeader", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo = ClassInfo::new("CheckARPHeader", "1/1-2").processing("a/ah").inline();
 }
 
 /// The reason why the packet from byte `at` on is bad.

@@ -19,9 +19,9 @@
 //! ## See also
 //! `SetCRC32`
 
-use crate::common::part;
-use crate::fields::bytes;
 use crate::prelude::*;
+use crate::shared::common::part;
+use crate::shared::fields::bytes;
 
 /// Checks and removes a CRC.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(crate) struct CheckCRC32 {
 }
 
 impl Class for CheckCRC32 {
-    const INFO: ClassInfo = ClassInfo::new("CheckCRC32", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo = ClassInfo::new("CheckCRC32", "1/1-2").processing("a/ah").inline();
 }
 
 /// The CRC-32 of IEEE 802.3, bit by bit.

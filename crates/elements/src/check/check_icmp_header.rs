@@ -24,8 +24,8 @@
 use europa_packet::checksum;
 
 use super::Checks;
-use crate::fields::network;
 use crate::prelude::*;
+use crate::shared::fields::network;
 
 /// Checks ICMP headers.
 pub(crate) struct CheckICMPHeader(Checks);
@@ -37,7 +37,7 @@ impl Default for CheckICMPHeader {
 }
 
 impl Class for CheckICMPHeader {
-    const INFO: ClassInfo = ClassInfo::new("CheckICMPHeader", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo = ClassInfo::new("CheckICMPHeader", "1/1-2").processing("a/ah").inline();
 }
 
 /// The reason why a packet is bad.

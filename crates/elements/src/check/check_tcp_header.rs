@@ -22,8 +22,8 @@
 //! `CheckIPHeader`, `CheckUDPHeader`, `CheckICMPHeader`, `SetTCPChecksum`
 
 use super::Checks;
-use crate::fields::{be16, network, segment_checksum};
 use crate::prelude::*;
+use crate::shared::fields::{be16, network, segment_checksum};
 
 /// Checks TCP headers.
 pub(crate) struct CheckTCPHeader(Checks);
@@ -35,7 +35,7 @@ impl Default for CheckTCPHeader {
 }
 
 impl Class for CheckTCPHeader {
-    const INFO: ClassInfo = ClassInfo::new("CheckTCPHeader", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo = ClassInfo::new("CheckTCPHeader", "1/1-2").processing("a/ah").inline();
 }
 
 /// The reason why a packet is bad.

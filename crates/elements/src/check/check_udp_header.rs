@@ -22,8 +22,8 @@
 //! `CheckIPHeader`, `CheckTCPHeader`, `CheckICMPHeader`, `SetUDPChecksum`
 
 use super::Checks;
-use crate::fields::{be16, network, segment_checksum};
 use crate::prelude::*;
+use crate::shared::fields::{be16, network, segment_checksum};
 
 /// Checks UDP headers.
 pub(crate) struct CheckUDPHeader(Checks);
@@ -35,7 +35,7 @@ impl Default for CheckUDPHeader {
 }
 
 impl Class for CheckUDPHeader {
-    const INFO: ClassInfo = ClassInfo::new("CheckUDPHeader", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo = ClassInfo::new("CheckUDPHeader", "1/1-2").processing("a/ah").inline();
 }
 
 /// The reason why a packet is bad.

@@ -25,8 +25,8 @@
 
 use europa_engine::PacketType;
 
-use crate::fields::bytes;
 use crate::prelude::*;
+use crate::shared::fields::bytes;
 
 /// Passes the frames that a host would receive.
 #[derive(Default)]
@@ -38,7 +38,7 @@ pub(crate) struct HostEtherFilter {
 }
 
 impl Class for HostEtherFilter {
-    const INFO: ClassInfo = ClassInfo::new("HostEtherFilter", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo = ClassInfo::new("HostEtherFilter", "1/1-2").processing("a/ah").inline();
 }
 
 impl HostEtherFilter {

@@ -1,11 +1,16 @@
-//! Elements that check packets.
+//! Checks of headers and lengths.
 
-pub(crate) mod arp_print;
 pub(crate) mod check_arp_header;
 pub(crate) mod check_crc32;
 pub(crate) mod check_icmp_header;
+pub(crate) mod check_ip6_header;
+pub(crate) mod check_ip_header;
+pub(crate) mod check_length;
+pub(crate) mod check_paint;
 pub(crate) mod check_tcp_header;
 pub(crate) mod check_udp_header;
+pub(crate) mod drop_broadcasts;
+pub(crate) mod drop_martians;
 pub(crate) mod host_ether_filter;
 pub(crate) mod set_crc32;
 

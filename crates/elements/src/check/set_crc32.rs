@@ -20,15 +20,15 @@
 //! `CheckCRC32`
 
 use super::check_crc32::crc32;
-use crate::fields::{grow_tail, set};
 use crate::prelude::*;
+use crate::shared::fields::{grow_tail, set};
 
 /// Adds a CRC.
 #[derive(Default)]
 pub(crate) struct SetCRC32;
 
 impl Class for SetCRC32 {
-    const INFO: ClassInfo = ClassInfo::new("SetCRC32", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("SetCRC32", "1/1").inline();
 }
 
 impl Element for SetCRC32 {

@@ -23,8 +23,8 @@
 
 use europa_engine::Phase;
 
-use crate::accepted::accept;
 use crate::prelude::*;
+use crate::shared::accepted::accept;
 
 /// Accepts settings of DPDK.
 #[derive(Default)]

@@ -20,8 +20,8 @@
 //! ## See also
 //! `ToDPDKDevice`, `ReplayUnqueue`
 
-use crate::common::retain;
 use crate::prelude::*;
+use crate::shared::common::retain;
 
 /// Makes headroom.
 #[derive(Default)]

@@ -32,9 +32,9 @@
 //! ## See also
 //! `FromDevice`, `ToDPDKDevice`, `DPDKInfo`
 
-use crate::accepted::accept;
-use crate::from_device::FromDevice;
+use crate::device::from_device::FromDevice;
 use crate::prelude::*;
+use crate::shared::accepted::accept;
 
 /// Receives from an interface under a name of DPDK.
 #[derive(Default)]

@@ -24,9 +24,9 @@
 //! ## See also
 //! `FromDevice`, `ToNetmapDevice`
 
-use crate::accepted::accept;
-use crate::from_device::FromDevice;
+use crate::device::from_device::FromDevice;
 use crate::prelude::*;
+use crate::shared::accepted::accept;
 
 /// Receives from an interface under a name of netmap.
 #[derive(Default)]

@@ -25,7 +25,7 @@
 //! ## See also
 //! `FromDevice`, `ToDevice`, `ToHost`
 
-use crate::from_device::FromDevice;
+use crate::device::from_device::FromDevice;
 use crate::prelude::*;
 
 /// Receives from an interface that Linux gets no frames from.

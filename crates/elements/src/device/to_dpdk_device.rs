@@ -29,9 +29,9 @@
 
 use std::collections::VecDeque;
 
-use crate::accepted::accept;
+use crate::device::to_device::ToDevice;
 use crate::prelude::*;
-use crate::to_device::ToDevice;
+use crate::shared::accepted::accept;
 
 /// Packets that wait if the configuration does not say.
 const WAITING: usize = 1024;

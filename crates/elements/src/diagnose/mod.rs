@@ -1,4 +1,4 @@
-//! Elements that show how the router itself works.
+//! Diagnosis of the router itself.
 
 pub(crate) mod neighborhood_test;
 pub(crate) mod notifier_debug;

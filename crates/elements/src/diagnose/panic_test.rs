@@ -31,7 +31,7 @@ pub(crate) struct PanicTest {
 }
 
 impl Class for PanicTest {
-    const INFO: ClassInfo = ClassInfo::new("PanicTest", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("PanicTest", "1/1").inline();
 }
 
 impl Element for PanicTest {

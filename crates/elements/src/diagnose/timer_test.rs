@@ -22,8 +22,8 @@
 
 use std::time::Duration;
 
+use crate::dump::print::seconds;
 use crate::prelude::*;
-use crate::print::seconds;
 
 /// Prints when its timer fires.
 #[derive(Default)]

@@ -41,13 +41,13 @@
 use std::any::Any;
 
 use super::pcap::{self, Reader, Record};
-use crate::common::{fill, push_next};
-use crate::fields::Annotations;
-use crate::files;
-use crate::handler_call::HandlerCall;
 use crate::prelude::*;
-use crate::random::Random;
-use crate::values::Time;
+use crate::shared::common::{fill, push_next};
+use crate::shared::fields::Annotations;
+use crate::shared::files;
+use crate::shared::handler_call::HandlerCall;
+use crate::shared::random::Random;
+use crate::shared::values::Time;
 
 /// Reads a capture file.
 pub(crate) struct FromDump {
@@ -103,7 +103,8 @@ impl Default for FromDump {
 }
 
 impl Class for FromDump {
-    const INFO: ClassInfo = ClassInfo::new("FromDump", "0/1-2").processing("a/ah");
+    const INFO: ClassInfo =
+        ClassInfo::new("FromDump", "0/1-2").processing("a/ah").not_inline("waits for a file");
 }
 
 impl FromDump {
@@ -163,7 +164,7 @@ impl FromDump {
             Some((6, _)) => packet.set_network_header(at, 40),
             _ => return false,
         }
-        if let Some(destination) = crate::fields::bytes::<4>(packet.data(), at + 16) {
+        if let Some(destination) = crate::shared::fields::bytes::<4>(packet.data(), at + 16) {
             packet.set_annotation(annotation::DST_IP, destination);
         }
         true
@@ -214,10 +215,10 @@ impl Element for FromDump {
         self.end_call =
             HandlerCall::parse(&arguments.keyword::<String>("END_CALL")?.unwrap_or_default());
         self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.sample = crate::common::sample(arguments)?;
+        self.sample = crate::shared::common::sample(arguments)?;
         self.force_ip = arguments.keyword("FORCE_IP")?.unwrap_or(false);
         arguments.keyword::<bool>("MMAP")?;
-        crate::accepted::accept(arguments, &["TIMING_FNT", "BURST"])?;
+        crate::shared::accepted::accept(arguments, &["TIMING_FNT", "BURST"])?;
         arguments.keyword::<u64>("FILEPOS")?;
         for (name, relative) in [("START", false), ("START_AFTER", true)] {
             if let Some(time) = arguments.keyword(name)? {
@@ -306,7 +307,7 @@ impl Element for FromDump {
 
 #[cfg(test)]
 mod tests {
-    use crate::fields::Annotations;
+    use crate::shared::fields::Annotations;
     use crate::testing::{Bench, ip_packet};
 
     /// Writes frames to a file with `ToDump`, each a second after the one before.

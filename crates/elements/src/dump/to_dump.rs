@@ -30,9 +30,9 @@
 use std::io::Write;
 
 use super::pcap;
-use crate::fields::Annotations;
-use crate::files;
 use crate::prelude::*;
+use crate::shared::fields::Annotations;
+use crate::shared::files;
 
 /// Writes a capture file.
 #[derive(Default)]
@@ -48,7 +48,10 @@ pub(crate) struct ToDump {
 }
 
 impl Class for ToDump {
-    const INFO: ClassInfo = ClassInfo::new("ToDump", "1/0-1").processing("a/a");
+    const INFO: ClassInfo = ClassInfo::new("ToDump", "1/0-1")
+        .processing("a/a")
+        .not_inline("waits for a file")
+        .consumes();
 }
 
 impl ToDump {

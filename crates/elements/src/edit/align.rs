@@ -27,7 +27,7 @@ use crate::prelude::*;
 pub(crate) struct Align;
 
 impl Class for Align {
-    const INFO: ClassInfo = ClassInfo::new("Align", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("Align", "1/1").inline();
 }
 
 impl Element for Align {

@@ -29,10 +29,10 @@ use std::net::Ipv4Addr;
 
 use europa_packet::checksum;
 
-use crate::common::part;
-use crate::fields::{be16, be32, network_mut, set};
 use crate::prelude::*;
-use crate::random::Random;
+use crate::shared::common::part;
+use crate::shared::fields::{be16, be32, network_mut, set};
+use crate::shared::random::Random;
 
 /// Most nodes of the tree: two for each address.
 const MOST: usize = 1 << 20;
@@ -185,20 +185,12 @@ impl Element for AnonymizeIPAddr {
         part(batch, context, |packet| self.change(packet));
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const { &[Handler::read("map").with(Flags::PARAMETER)] }
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        parameter: &str,
-        _: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        let address: Ipv4Addr = parse(handler, parameter.trim())?;
-        let none = || HandlerError::Other("too many addresses".to_owned());
-        let mapped = self.map(address.into()).ok_or_else(none)?;
-        Ok(Ipv4Addr::from(mapped).to_string())
+    handlers! { this, context, value;
+        read "map" [PARAMETER] => {
+            let address: Ipv4Addr = parse("map", value.trim())?;
+            let none = || HandlerError::Other("too many addresses".to_owned());
+            Ipv4Addr::from(this.map(address.into()).ok_or_else(none)?)
+        };
     }
 }
 

@@ -20,15 +20,15 @@
 //! `TruncateIPPayload`
 
 use super::transport_header_len;
-use crate::fields::network;
 use crate::prelude::*;
+use crate::shared::fields::network;
 
 /// Erases payload.
 #[derive(Default)]
 pub(crate) struct EraseIPPayload;
 
 impl Class for EraseIPPayload {
-    const INFO: ClassInfo = ClassInfo::new("EraseIPPayload", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("EraseIPPayload", "1/1").inline();
 }
 
 impl Element for EraseIPPayload {

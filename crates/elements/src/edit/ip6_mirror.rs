@@ -27,7 +27,7 @@ use crate::prelude::*;
 pub(crate) struct IP6Mirror;
 
 impl Class for IP6Mirror {
-    const INFO: ClassInfo = ClassInfo::new("IP6Mirror", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("IP6Mirror", "1/1").inline();
 }
 
 impl Element for IP6Mirror {

@@ -20,8 +20,8 @@
 //! ## See also
 //! `IP6Mirror`, `EtherMirror`
 
-use crate::fields::{bytes, is_first, network_mut};
 use crate::prelude::*;
+use crate::shared::fields::{bytes, is_first, network_mut};
 
 /// Turns packets round.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(crate) struct IPMirror {
 }
 
 impl Class for IPMirror {
-    const INFO: ClassInfo = ClassInfo::new("IPMirror", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("IPMirror", "1/1").inline();
 }
 
 /// Exchanges two neighbouring fields of so many bytes.

@@ -26,7 +26,7 @@ use crate::prelude::*;
 pub(crate) struct MarkIP6Header(usize);
 
 impl Class for MarkIP6Header {
-    const INFO: ClassInfo = ClassInfo::new("MarkIP6Header", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("MarkIP6Header", "1/1").inline();
 }
 
 impl Element for MarkIP6Header {

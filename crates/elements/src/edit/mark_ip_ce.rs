@@ -19,9 +19,9 @@
 //! ## See also
 //! `SetIPECN`, `RED`
 
-use crate::common::retain;
-use crate::fields::{network, set_tos};
 use crate::prelude::*;
+use crate::shared::common::retain;
+use crate::shared::fields::{network, set_tos};
 
 /// Marks congestion.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(crate) struct MarkIPCE {
 }
 
 impl Class for MarkIPCE {
-    const INFO: ClassInfo = ClassInfo::new("MarkIPCE", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("MarkIPCE", "1/1").inline();
 }
 
 impl Element for MarkIPCE {

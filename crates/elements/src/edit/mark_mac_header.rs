@@ -26,7 +26,7 @@ use crate::prelude::*;
 pub(crate) struct MarkMACHeader(usize);
 
 impl Class for MarkMACHeader {
-    const INFO: ClassInfo = ClassInfo::new("MarkMACHeader", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("MarkMACHeader", "1/1").inline();
 }
 
 impl Element for MarkMACHeader {

@@ -1,23 +1,33 @@
-//! Elements that change packets where they are, each for itself.
+//! Changes of packets in place.
 
 pub(crate) mod align;
 pub(crate) mod anonymize_ip_addr;
+pub(crate) mod dec_ip6_hlim;
+pub(crate) mod dec_ip_ttl;
 pub(crate) mod erase_ip_payload;
+pub(crate) mod fix_ip_src;
+pub(crate) mod get_ip6_address;
+pub(crate) mod get_ip_address;
 pub(crate) mod ip6_mirror;
 pub(crate) mod ip_mirror;
 pub(crate) mod mark_ip6_header;
 pub(crate) mod mark_ip_ce;
+pub(crate) mod mark_ip_header;
 pub(crate) mod mark_mac_header;
 pub(crate) mod pad;
+pub(crate) mod paint;
 pub(crate) mod random_bit_errors;
 pub(crate) mod resize;
 pub(crate) mod set_anno_byte;
+pub(crate) mod set_filter_key;
 pub(crate) mod set_ip6_address;
 pub(crate) mod set_ip6_dscp;
+pub(crate) mod set_ip_address;
 pub(crate) mod set_ip_checksum;
 pub(crate) mod set_ip_dscp;
 pub(crate) mod set_ip_ecn;
 pub(crate) mod set_packet_type;
+pub(crate) mod set_queue;
 pub(crate) mod set_rand_ip_address;
 pub(crate) mod set_tcp_checksum;
 pub(crate) mod set_udp_checksum;
@@ -25,16 +35,18 @@ pub(crate) mod store_data;
 pub(crate) mod store_ether_address;
 pub(crate) mod store_ip_address;
 pub(crate) mod store_timestamp;
+pub(crate) mod strip;
 pub(crate) mod strip_ip_header;
 pub(crate) mod strip_to_network_header;
 pub(crate) mod strip_transport_header;
 pub(crate) mod truncate;
 pub(crate) mod truncate_ip_payload;
+pub(crate) mod unstrip;
 pub(crate) mod unstrip_ip_header;
 
 use europa_engine::{Arguments, ConfigError, Names, Packet, Value};
 
-use crate::fields::network;
+use crate::shared::fields::network;
 
 /// Lets a packet start at an offset, which may lie before its first byte.
 fn start_at(packet: &mut Packet, offset: Option<isize>) {

@@ -21,8 +21,8 @@
 //! ## See also
 //! `Truncate`, `Resize`
 
-use crate::fields::{Annotations, grow_tail};
 use crate::prelude::*;
+use crate::shared::fields::{Annotations, grow_tail};
 
 /// Lengthens packets.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(crate) struct Pad {
 }
 
 impl Class for Pad {
-    const INFO: ClassInfo = ClassInfo::new("Pad", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("Pad", "1/1").inline();
 }
 
 impl Element for Pad {
@@ -55,7 +55,7 @@ impl Element for Pad {
 
 #[cfg(test)]
 mod tests {
-    use crate::fields::Annotations;
+    use crate::shared::fields::Annotations;
     use crate::testing::Bench;
 
     #[test]

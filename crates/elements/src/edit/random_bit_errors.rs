@@ -21,7 +21,7 @@
 //! `RandomSample`
 
 use crate::prelude::*;
-use crate::random::Random;
+use crate::shared::random::Random;
 
 /// Damages packets.
 #[derive(Default)]
@@ -33,7 +33,7 @@ pub(crate) struct RandomBitErrors {
 }
 
 impl Class for RandomBitErrors {
-    const INFO: ClassInfo = ClassInfo::new("RandomBitErrors", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("RandomBitErrors", "1/1").inline();
 }
 
 fn check(probability: f64, kind: &str) -> Result<(), String> {

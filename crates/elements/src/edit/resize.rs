@@ -20,8 +20,8 @@
 //! ## See also
 //! `Strip`, `Truncate`, `Pad`
 
-use crate::fields::{grow_front, grow_tail};
 use crate::prelude::*;
+use crate::shared::fields::{grow_front, grow_tail};
 
 /// Adds or removes bytes at both ends.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(crate) struct Resize {
 }
 
 impl Class for Resize {
-    const INFO: ClassInfo = ClassInfo::new("Resize", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("Resize", "1/1").inline();
 }
 
 impl Resize {

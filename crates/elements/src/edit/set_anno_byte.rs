@@ -29,12 +29,12 @@ pub(crate) struct SetAnnoByte {
 }
 
 impl Class for SetAnnoByte {
-    const INFO: ClassInfo = ClassInfo::new("SetAnnoByte", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("SetAnnoByte", "1/1").inline();
 }
 
 impl Element for SetAnnoByte {
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.annotation = crate::common::annotation(arguments)?;
+        self.annotation = crate::shared::common::annotation(arguments)?;
         self.value = arguments.mandatory("VALUE")?;
         arguments.warn("SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead");
         arguments.finish()

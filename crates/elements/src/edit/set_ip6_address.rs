@@ -32,7 +32,7 @@ impl Default for SetIP6Address {
 }
 
 impl Class for SetIP6Address {
-    const INFO: ClassInfo = ClassInfo::new("SetIP6Address", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("SetIP6Address", "1/1").inline();
 }
 
 impl Element for SetIP6Address {

@@ -19,8 +19,8 @@
 //! ## See also
 //! `SetIPDSCP`
 
-use crate::fields::{be16, set};
 use crate::prelude::*;
+use crate::shared::fields::{be16, set};
 
 /// Sets the code point of IPv6 packets.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub(crate) struct SetIP6DSCP {
 }
 
 impl Class for SetIP6DSCP {
-    const INFO: ClassInfo = ClassInfo::new("SetIP6DSCP", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("SetIP6DSCP", "1/1").inline();
 }
 
 impl Element for SetIP6DSCP {

@@ -19,9 +19,9 @@
 //! ## See also
 //! `CheckIPHeader`, `SetTCPChecksum`, `SetUDPChecksum`
 
-use crate::common::retain;
-use crate::fields::set_ip_checksum;
 use crate::prelude::*;
+use crate::shared::common::retain;
+use crate::shared::fields::set_ip_checksum;
 
 /// Sets IPv4 checksums.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(crate) struct SetIPChecksum {
 }
 
 impl Class for SetIPChecksum {
-    const INFO: ClassInfo = ClassInfo::new("SetIPChecksum", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("SetIPChecksum", "1/1").inline();
 }
 
 impl Element for SetIPChecksum {

@@ -19,8 +19,8 @@
 //! ## See also
 //! `SetIPECN`, `MarkIPCE`, `SetIP6DSCP`
 
-use crate::fields::set_tos;
 use crate::prelude::*;
+use crate::shared::fields::set_tos;
 
 /// Sets the code point of IPv4 packets.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub(crate) struct SetIPDSCP {
 }
 
 impl Class for SetIPDSCP {
-    const INFO: ClassInfo = ClassInfo::new("SetIPDSCP", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("SetIPDSCP", "1/1").inline();
 }
 
 impl Element for SetIPDSCP {
@@ -62,7 +62,7 @@ mod tests {
             let tos = |value: u8| {
                 let mut packet = ip_packet(1, 2, 3, b"");
                 packet[1] = value;
-                crate::fields::set_ip_checksum(&mut packet);
+                crate::shared::fields::set_ip_checksum(&mut packet);
                 packet
             };
             let mut bench = Bench::new(class, &[argument]);

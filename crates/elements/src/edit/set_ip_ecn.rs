@@ -20,8 +20,8 @@
 //! `MarkIPCE`, `SetIPDSCP`
 
 use super::Bits;
-use crate::fields::set_tos;
 use crate::prelude::*;
+use crate::shared::fields::set_tos;
 
 /// Sets the congestion field of IPv4 packets.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(crate) struct SetIPECN {
 }
 
 impl Class for SetIPECN {
-    const INFO: ClassInfo = ClassInfo::new("SetIPECN", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("SetIPECN", "1/1").inline();
 }
 
 impl Element for SetIPECN {

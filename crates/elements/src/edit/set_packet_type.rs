@@ -27,7 +27,7 @@ use crate::prelude::*;
 pub(crate) struct SetPacketType(PacketType);
 
 impl Class for SetPacketType {
-    const INFO: ClassInfo = ClassInfo::new("SetPacketType", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("SetPacketType", "1/1").inline();
 }
 
 impl Element for SetPacketType {

@@ -22,7 +22,7 @@
 use europa_engine::Ipv4Prefix;
 
 use crate::prelude::*;
-use crate::random::Random;
+use crate::shared::random::Random;
 
 /// Sets random destinations.
 #[derive(Default)]
@@ -34,7 +34,7 @@ pub(crate) struct SetRandIPAddress {
 }
 
 impl Class for SetRandIPAddress {
-    const INFO: ClassInfo = ClassInfo::new("SetRandIPAddress", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("SetRandIPAddress", "1/1").inline();
 }
 
 impl Element for SetRandIPAddress {

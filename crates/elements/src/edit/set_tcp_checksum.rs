@@ -19,9 +19,9 @@
 //! ## See also
 //! `CheckTCPHeader`, `SetIPChecksum`, `SetUDPChecksum`
 
-use crate::common::retain;
-use crate::fields::{be16, is_fragment, network_mut, segment_checksum, set};
 use crate::prelude::*;
+use crate::shared::common::retain;
+use crate::shared::fields::{be16, is_fragment, network_mut, segment_checksum, set};
 
 /// Sets TCP checksums.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(crate) struct SetTCPChecksum {
 }
 
 impl Class for SetTCPChecksum {
-    const INFO: ClassInfo = ClassInfo::new("SetTCPChecksum", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("SetTCPChecksum", "1/1").inline();
 }
 
 impl SetTCPChecksum {

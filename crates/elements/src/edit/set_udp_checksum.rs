@@ -21,15 +21,15 @@
 
 use europa_packet::checksum;
 
-use crate::fields::{be16, is_fragment, network_mut, segment_checksum, set};
 use crate::prelude::*;
+use crate::shared::fields::{be16, is_fragment, network_mut, segment_checksum, set};
 
 /// Sets UDP checksums.
 #[derive(Default)]
 pub(crate) struct SetUDPChecksum;
 
 impl Class for SetUDPChecksum {
-    const INFO: ClassInfo = ClassInfo::new("SetUDPChecksum", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo = ClassInfo::new("SetUDPChecksum", "1/1-2").processing("a/ah").inline();
 }
 
 /// `None` for a packet that no checksum can be computed for.

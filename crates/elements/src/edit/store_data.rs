@@ -21,8 +21,8 @@
 //! ## See also
 //! `StoreIPAddress`, `StoreEtherAddress`, `Clipboard`
 
-use crate::fields::grow_tail;
 use crate::prelude::*;
+use crate::shared::fields::grow_tail;
 
 /// Writes bytes into packets.
 #[derive(Default)]
@@ -35,7 +35,7 @@ pub(crate) struct StoreData {
 }
 
 impl Class for StoreData {
-    const INFO: ClassInfo = ClassInfo::new("StoreData", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("StoreData", "1/1").inline();
 }
 
 impl Element for StoreData {

@@ -23,8 +23,8 @@
 use europa_packet::MacAddr;
 
 use super::Place;
-use crate::fields;
 use crate::prelude::*;
+use crate::shared::fields;
 
 /// Writes an Ethernet address into packets.
 #[derive(Default)]
@@ -34,7 +34,8 @@ pub(crate) struct StoreEtherAddress {
 }
 
 impl Class for StoreEtherAddress {
-    const INFO: ClassInfo = ClassInfo::new("StoreEtherAddress", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo =
+        ClassInfo::new("StoreEtherAddress", "1/1-2").processing("a/ah").inline();
 }
 
 impl Element for StoreEtherAddress {

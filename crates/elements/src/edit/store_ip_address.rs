@@ -25,8 +25,8 @@
 use std::net::Ipv4Addr;
 
 use super::Place;
-use crate::fields;
 use crate::prelude::*;
+use crate::shared::fields;
 
 /// Writes an IPv4 address into packets.
 #[derive(Default)]
@@ -36,7 +36,7 @@ pub(crate) struct StoreIPAddress {
 }
 
 impl Class for StoreIPAddress {
-    const INFO: ClassInfo = ClassInfo::new("StoreIPAddress", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo = ClassInfo::new("StoreIPAddress", "1/1-2").processing("a/ah").inline();
 }
 
 impl Element for StoreIPAddress {

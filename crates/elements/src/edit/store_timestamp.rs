@@ -20,8 +20,8 @@
 //! ## See also
 //! `SetTimestamp`
 
-use crate::fields::{grow_tail, set};
 use crate::prelude::*;
+use crate::shared::fields::{grow_tail, set};
 
 /// Writes the time into packets.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(crate) struct StoreTimestamp {
 }
 
 impl Class for StoreTimestamp {
-    const INFO: ClassInfo = ClassInfo::new("StoreTimestamp", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("StoreTimestamp", "1/1").inline();
 }
 
 impl StoreTimestamp {

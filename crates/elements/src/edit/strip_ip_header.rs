@@ -27,7 +27,7 @@ use crate::prelude::*;
 pub(crate) struct StripIPHeader;
 
 impl Class for StripIPHeader {
-    const INFO: ClassInfo = ClassInfo::new("StripIPHeader", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("StripIPHeader", "1/1").inline();
 }
 
 impl Element for StripIPHeader {

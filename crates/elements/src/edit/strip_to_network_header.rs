@@ -27,7 +27,7 @@ use crate::prelude::*;
 pub(crate) struct StripToNetworkHeader;
 
 impl Class for StripToNetworkHeader {
-    const INFO: ClassInfo = ClassInfo::new("StripToNetworkHeader", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("StripToNetworkHeader", "1/1").inline();
 }
 
 impl Element for StripToNetworkHeader {

@@ -28,7 +28,7 @@ use crate::prelude::*;
 pub(crate) struct StripTransportHeader;
 
 impl Class for StripTransportHeader {
-    const INFO: ClassInfo = ClassInfo::new("StripTransportHeader", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("StripTransportHeader", "1/1").inline();
 }
 
 impl Element for StripTransportHeader {

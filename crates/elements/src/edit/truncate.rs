@@ -19,8 +19,8 @@
 //! ## See also
 //! `Pad`, `Resize`
 
-use crate::fields::Annotations;
 use crate::prelude::*;
+use crate::shared::fields::Annotations;
 
 /// Cuts packets.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(crate) struct Truncate {
 }
 
 impl Class for Truncate {
-    const INFO: ClassInfo = ClassInfo::new("Truncate", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("Truncate", "1/1").inline();
 }
 
 impl Element for Truncate {
@@ -54,7 +54,7 @@ impl Element for Truncate {
 
 #[cfg(test)]
 mod tests {
-    use crate::fields::Annotations;
+    use crate::shared::fields::Annotations;
     use crate::testing::Bench;
 
     #[test]

@@ -23,8 +23,8 @@
 //! `Truncate`, `EraseIPPayload`
 
 use super::transport_header_len;
-use crate::fields::Annotations;
 use crate::prelude::*;
+use crate::shared::fields::Annotations;
 
 /// Cuts payload.
 #[derive(Default)]
@@ -35,7 +35,7 @@ pub(crate) struct TruncateIPPayload {
 }
 
 impl Class for TruncateIPPayload {
-    const INFO: ClassInfo = ClassInfo::new("TruncateIPPayload", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("TruncateIPPayload", "1/1").inline();
 }
 
 impl Element for TruncateIPPayload {

@@ -27,7 +27,7 @@ use crate::prelude::*;
 pub(crate) struct UnstripIPHeader;
 
 impl Class for UnstripIPHeader {
-    const INFO: ClassInfo = ClassInfo::new("UnstripIPHeader", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("UnstripIPHeader", "1/1").inline();
 }
 
 impl Element for UnstripIPHeader {

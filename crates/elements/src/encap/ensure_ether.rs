@@ -21,8 +21,8 @@
 //! ## See also
 //! `EtherEncap`, `EtherRewrite`
 
-use crate::fields::be16;
 use crate::prelude::*;
+use crate::shared::fields::be16;
 
 /// Puts an Ethernet header where there is none.
 pub(crate) struct EnsureEther([u8; 14]);
@@ -34,7 +34,7 @@ impl Default for EnsureEther {
 }
 
 impl Class for EnsureEther {
-    const INFO: ClassInfo = ClassInfo::new("EnsureEther", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("EnsureEther", "1/1").inline();
 }
 
 fn is_ip(frame: &[u8]) -> bool {
@@ -59,7 +59,7 @@ impl EnsureEther {
             packet.pull(packet.len() - length)?;
         }
         packet.pull(at)?;
-        crate::made::encapsulate(packet, &self.0).then_some(())
+        crate::shared::made::encapsulate(packet, &self.0).then_some(())
     }
 }
 

@@ -20,8 +20,8 @@
 
 use europa_packet::MacAddr;
 
-use crate::fields::set;
 use crate::prelude::*;
+use crate::shared::fields::set;
 
 /// Sets Ethernet addresses.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(crate) struct EtherRewrite {
 }
 
 impl Class for EtherRewrite {
-    const INFO: ClassInfo = ClassInfo::new("EtherRewrite", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("EtherRewrite", "1/1").inline();
 }
 
 impl Element for EtherRewrite {

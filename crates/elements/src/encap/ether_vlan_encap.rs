@@ -28,8 +28,8 @@
 use europa_packet::MacAddr;
 
 use super::Tag;
-use crate::fields::{grow_front, set};
 use crate::prelude::*;
+use crate::shared::fields::{grow_front, set};
 
 /// Puts headers with tags before packets.
 #[derive(Default)]
@@ -41,7 +41,8 @@ pub(crate) struct EtherVLANEncap {
 }
 
 impl Class for EtherVLANEncap {
-    const INFO: ClassInfo = ClassInfo::new("EtherVLANEncap", "1/1");
+    const INFO: ClassInfo =
+        ClassInfo::new("EtherVLANEncap", "1/1").inline().also(&["EtherVlanEncap"]);
 }
 
 impl EtherVLANEncap {

@@ -25,10 +25,10 @@ use std::net::Ipv4Addr;
 use europa_packet::checksum;
 
 use super::{Ipv4, parts};
-use crate::fields::set;
-use crate::icmp_names;
 use crate::prelude::*;
-use crate::values::OrAnnotation;
+use crate::shared::fields::set;
+use crate::shared::icmp_names;
+use crate::shared::values::OrAnnotation;
 
 /// Puts ICMP and IPv4 headers before packets.
 pub(crate) struct ICMPIPEncap {
@@ -46,7 +46,7 @@ impl Default for ICMPIPEncap {
 }
 
 impl Class for ICMPIPEncap {
-    const INFO: ClassInfo = ClassInfo::new("ICMPIPEncap", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("ICMPIPEncap", "1/1").inline();
 }
 
 impl ICMPIPEncap {

@@ -28,7 +28,7 @@ use crate::prelude::*;
 pub(crate) struct ICMPPingEncap(ICMPIPEncap);
 
 impl Class for ICMPPingEncap {
-    const INFO: ClassInfo = ClassInfo::new("ICMPPingEncap", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("ICMPPingEncap", "1/1").inline();
 }
 
 impl Element for ICMPPingEncap {

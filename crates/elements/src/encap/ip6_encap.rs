@@ -25,9 +25,9 @@
 
 use std::net::Ipv6Addr;
 
-use crate::fields::{grow_front, set};
 use crate::prelude::*;
-use crate::values::{OrAnnotation, Protocol};
+use crate::shared::fields::{grow_front, set};
+use crate::shared::values::{OrAnnotation, Protocol};
 
 /// Puts an IPv6 header before packets.
 pub(crate) struct IP6Encap {
@@ -47,7 +47,7 @@ impl Default for IP6Encap {
 }
 
 impl Class for IP6Encap {
-    const INFO: ClassInfo = ClassInfo::new("IP6Encap", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("IP6Encap", "1/1").inline();
 }
 
 impl IP6Encap {

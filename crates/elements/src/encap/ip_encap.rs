@@ -28,7 +28,7 @@
 
 use super::Ipv4;
 use crate::prelude::*;
-use crate::values::Protocol;
+use crate::shared::values::Protocol;
 
 /// Puts an IPv4 header before packets.
 pub(crate) struct IPEncap(Ipv4);
@@ -40,7 +40,7 @@ impl Default for IPEncap {
 }
 
 impl Class for IPEncap {
-    const INFO: ClassInfo = ClassInfo::new("IPEncap", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("IPEncap", "1/1").inline();
 }
 
 impl Element for IPEncap {

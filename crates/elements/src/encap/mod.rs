@@ -1,6 +1,7 @@
-//! Elements that put headers before packets and take them off.
+//! Headers: Ethernet, VLAN, IP, UDP.
 
 pub(crate) mod ensure_ether;
+pub(crate) mod ether_encap;
 pub(crate) mod ether_mirror;
 pub(crate) mod ether_rewrite;
 pub(crate) mod ether_vlan_encap;
@@ -20,8 +21,8 @@ use std::net::Ipv4Addr;
 use europa_engine::{Arguments, ConfigError, HandlerError, Packet, parse};
 use europa_pool::packet::annotation;
 
-use crate::fields::{self, grow_front, set, set_ip_checksum};
-use crate::values::OrAnnotation;
+use crate::shared::fields::{self, grow_front, set, set_ip_checksum};
+use crate::shared::values::OrAnnotation;
 
 /// An IPv4 header that elements put before packets.
 #[derive(Clone, Copy, Debug)]

@@ -28,7 +28,7 @@ use crate::prelude::*;
 pub(crate) struct SetVLANAnno(Tag);
 
 impl Class for SetVLANAnno {
-    const INFO: ClassInfo = ClassInfo::new("SetVLANAnno", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("SetVLANAnno", "1/1").inline().also(&["SetVlanAnno"]);
 }
 
 impl Element for SetVLANAnno {

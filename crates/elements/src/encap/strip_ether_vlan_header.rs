@@ -21,8 +21,8 @@
 //! `EtherVLANEncap`, `VLANDecap`
 
 use super::set_vlan_annotation;
-use crate::fields::be16;
 use crate::prelude::*;
+use crate::shared::fields::be16;
 
 /// Takes headers with tags off.
 #[derive(Default)]
@@ -31,7 +31,10 @@ pub(crate) struct StripEtherVLANHeader {
 }
 
 impl Class for StripEtherVLANHeader {
-    const INFO: ClassInfo = ClassInfo::new("StripEtherVLANHeader", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo = ClassInfo::new("StripEtherVLANHeader", "1/1-2")
+        .processing("a/ah")
+        .inline()
+        .also(&["StripEtherVlanHeader"]);
 }
 
 impl Element for StripEtherVLANHeader {

@@ -24,9 +24,9 @@
 use europa_packet::{IpProtocol, checksum};
 
 use super::ip6_encap::IP6Encap;
-use crate::fields::set;
 use crate::prelude::*;
-use crate::values::Port;
+use crate::shared::fields::set;
+use crate::shared::values::Port;
 
 /// Puts UDP and IPv6 headers before packets.
 #[derive(Default)]
@@ -37,7 +37,7 @@ pub(crate) struct UDPIP6Encap {
 }
 
 impl Class for UDPIP6Encap {
-    const INFO: ClassInfo = ClassInfo::new("UDPIP6Encap", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("UDPIP6Encap", "1/1").inline();
 }
 
 impl UDPIP6Encap {

@@ -25,9 +25,9 @@
 use europa_packet::checksum;
 
 use super::{Ipv4, parts};
-use crate::fields::{segment_checksum, set};
 use crate::prelude::*;
-use crate::values::Port;
+use crate::shared::fields::{segment_checksum, set};
+use crate::shared::values::Port;
 
 /// Puts UDP and IPv4 headers before packets.
 pub(crate) struct UDPIPEncap {
@@ -49,7 +49,7 @@ impl Default for UDPIPEncap {
 }
 
 impl Class for UDPIPEncap {
-    const INFO: ClassInfo = ClassInfo::new("UDPIPEncap", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("UDPIPEncap", "1/1").inline();
 }
 
 impl UDPIPEncap {

@@ -20,8 +20,8 @@
 //! `VLANEncap`, `StripEtherVLANHeader`
 
 use super::set_vlan_annotation;
-use crate::fields::be16;
 use crate::prelude::*;
+use crate::shared::fields::be16;
 
 /// Takes tags out of frames.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(crate) struct VLANDecap {
 }
 
 impl Class for VLANDecap {
-    const INFO: ClassInfo = ClassInfo::new("VLANDecap", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("VLANDecap", "1/1").inline();
 }
 
 impl Element for VLANDecap {

@@ -24,8 +24,8 @@
 //! `VLANDecap`, `EtherVLANEncap`, `SetVLANAnno`
 
 use super::Tag;
-use crate::fields::{grow_front, set};
 use crate::prelude::*;
+use crate::shared::fields::{grow_front, set};
 
 /// Puts tags into frames.
 #[derive(Default)]
@@ -35,7 +35,7 @@ pub(crate) struct VLANEncap {
 }
 
 impl Class for VLANEncap {
-    const INFO: ClassInfo = ClassInfo::new("VLANEncap", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("VLANEncap", "1/1").inline();
 }
 
 impl VLANEncap {

@@ -4,7 +4,7 @@ use europa_engine::{Arena, NoDevices, Packet, Router};
 use europa_packet::{ArpPacket, Frame, MacAddr};
 
 use super::{build, fitting, is_left_out};
-use crate::fields::set_ip_checksum;
+use crate::shared::fields::set_ip_checksum;
 use crate::testing::{Bench, ip_packet, part};
 
 const SECOND_NS: u64 = 1_000_000_000;

@@ -28,7 +28,7 @@ use crate::prelude::*;
 pub(crate) struct IP6Classifier(IPClassifier);
 
 impl Class for IP6Classifier {
-    const INFO: ClassInfo = ClassInfo::new("IP6Classifier", "1/-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("IP6Classifier", "1/-").processing("h/h").inline();
 }
 
 impl Element for IP6Classifier {

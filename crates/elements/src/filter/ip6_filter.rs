@@ -36,7 +36,8 @@ use crate::prelude::*;
 pub(crate) struct IP6Filter(IPFilter);
 
 impl Class for IP6Filter {
-    const INFO: ClassInfo = ClassInfo::new("IP6Filter", "1/-").processing("h/h").flow("x/x");
+    const INFO: ClassInfo =
+        ClassInfo::new("IP6Filter", "1/-").processing("h/h").flow("x/x").inline();
 }
 
 impl Element for IP6Filter {

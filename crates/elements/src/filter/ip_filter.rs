@@ -44,7 +44,8 @@ pub(crate) struct IPFilter {
 }
 
 impl Class for IPFilter {
-    const INFO: ClassInfo = ClassInfo::new("IPFilter", "1/-").processing("h/h").flow("x/x");
+    const INFO: ClassInfo =
+        ClassInfo::new("IPFilter", "1/-").processing("h/h").flow("x/x").inline();
 }
 
 /// The target of a pattern, and its text.

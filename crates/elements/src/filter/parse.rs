@@ -18,8 +18,8 @@ use std::net::Ipv4Addr;
 use europa_engine::{Ipv4Prefix, Names, Value};
 
 use super::program::Expr;
-use crate::icmp_names;
-use crate::values::{Port, Protocol};
+use crate::shared::icmp_names;
+use crate::shared::values::{Port, Protocol};
 
 /// Which packets patterns are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -39,7 +39,7 @@ use std::net::Ipv4Addr;
 
 use super::{Pace, SHORTEST, Span, Template};
 use crate::prelude::*;
-use crate::random::Random;
+use crate::shared::random::Random;
 
 /// Most flows, whose frames are kept.
 const MOST_FLOWS: usize = 1 << 20;

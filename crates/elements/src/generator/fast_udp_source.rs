@@ -34,7 +34,7 @@ use std::net::Ipv4Addr;
 
 use super::{Pace, SHORTEST, Span, Template};
 use crate::prelude::*;
-use crate::values::Port;
+use crate::shared::values::Port;
 
 /// Makes UDP packets with fixed headers.
 #[derive(Default)]

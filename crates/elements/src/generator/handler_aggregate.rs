@@ -20,8 +20,8 @@
 //! ## See also
 //! `Script`, `AverageCounter`
 
+use crate::control::script::shift_word;
 use crate::prelude::*;
-use crate::script::shift_word;
 
 /// Works on a handler of several elements.
 #[derive(Default)]
@@ -70,41 +70,18 @@ impl Element for HandlerAggregate {
         Ok(())
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const {
-            &[
-                Handler::read("add").with(Flags::PARAMETER),
-                Handler::read("avg").with(Flags::PARAMETER),
-                Handler::write("write"),
-            ]
-        }
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        parameter: &str,
-        context: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        let sum = self.sum(parameter, context)?;
-        Ok(match handler {
-            "add" => sum.to_string(),
-            _ => (sum / self.elements.len().max(1) as f64).to_string(),
-        })
-    }
-
-    fn write(
-        &mut self,
-        _: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        let mut rest = value;
-        let handler = shift_word(&mut rest);
-        for element in &self.elements {
-            context.write_handler(&format!("{element}.{handler}"), rest)?;
-        }
-        Ok(())
+    handlers! { this, context, value;
+        read "add" [PARAMETER] => this.sum(value, context)?;
+        read "avg" [PARAMETER] => {
+            this.sum(value, context)? / this.elements.len().max(1) as f64
+        };
+        write "write" => {
+            let mut rest = value;
+            let handler = shift_word(&mut rest);
+            for element in &this.elements {
+                context.write_handler(&format!("{element}.{handler}"), rest)?;
+            }
+        };
     }
 }
 

@@ -1,9 +1,9 @@
-//! Traffic generators and meters of their traffic.
+//! Traffic generators and meters.
 
 use europa_engine::Packet;
 use europa_packet::checksum;
 
-use crate::fields::{segment_checksum, set, set_ip_checksum};
+use crate::shared::fields::{segment_checksum, set, set_ip_checksum};
 
 pub(crate) mod average_counter_imp;
 pub(crate) mod average_counter_mp;

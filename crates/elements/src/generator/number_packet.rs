@@ -20,9 +20,9 @@
 //! ## See also
 //! `RecordTimestamp`, `TimestampDiff`
 
-use crate::common::retain;
-use crate::fields::{grow_tail, network_mut, set};
 use crate::prelude::*;
+use crate::shared::common::retain;
+use crate::shared::fields::{grow_tail, network_mut, set};
 
 /// Bytes of a number.
 const BYTES: usize = 8;

@@ -34,8 +34,8 @@
 
 use std::any::Any;
 
-use crate::accepted::accept;
 use crate::prelude::*;
+use crate::shared::accepted::accept;
 
 /// Packets of a turn.
 const BURST: usize = 64;

@@ -21,8 +21,10 @@
 
 use europa_packet::checksum;
 
-use crate::fields::{be16, is_fragment, network_mut, segment_checksum, set, set_ip_checksum};
 use crate::prelude::*;
+use crate::shared::fields::{
+    be16, is_fragment, network_mut, segment_checksum, set, set_ip_checksum,
+};
 
 /// Sets checksums.
 #[derive(Default)]

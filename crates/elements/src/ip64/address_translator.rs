@@ -37,9 +37,9 @@ use std::collections::HashMap;
 use std::net::Ipv6Addr;
 
 use super::{ICMP6, IP6_BYTES, TCP, UDP, embedded, payload6, set_checksum6};
-use crate::fields::{be16, bytes, set};
+use crate::control::script::shift_word;
 use crate::prelude::*;
-use crate::script::shift_word;
+use crate::shared::fields::{be16, bytes, set};
 
 /// An address and a port.
 type End = (Ipv6Addr, u16);

@@ -1,10 +1,10 @@
-//! Translation between IPv4 and IPv6 (RFC 2765), and of IPv6 addresses.
+//! Translation between IPv4 and IPv6.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use europa_packet::{IpProtocol, checksum};
 
-use crate::fields::{be16, bytes, set};
+use crate::shared::fields::{be16, bytes, set};
 
 pub(crate) mod address_translator;
 pub(crate) mod protocol_translator46;

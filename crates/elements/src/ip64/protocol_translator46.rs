@@ -22,9 +22,9 @@
 //! `ProtocolTranslator64`, `AddressTranslator`
 
 use super::{ICMP, ICMP_BYTES, ICMP6, IP4_BYTES, IP6_BYTES, addresses4, set_checksum6};
-use crate::common::retain;
-use crate::fields::{be16, be32, grow_front, is_fragment, set};
 use crate::prelude::*;
+use crate::shared::common::retain;
+use crate::shared::fields::{be16, be32, grow_front, is_fragment, set};
 
 /// Makes IPv6 packets of IPv4 packets.
 #[derive(Default)]
@@ -124,7 +124,7 @@ mod tests {
             let mut packet = ip_packet(0x0100_0001, 0x0200_0002, 9, segment);
             packet[6] = 0x40;
             packet[9] = protocol;
-            crate::fields::set_ip_checksum(&mut packet);
+            crate::shared::fields::set_ip_checksum(&mut packet);
             let (header, part) = packet.split_at_mut(20);
             set_checksum4(header, part, protocol);
             let mut bench = Bench::new("ProtocolTranslator46", &[]);
@@ -135,7 +135,7 @@ mod tests {
             let mut bench = Bench::new("ProtocolTranslator64", &[]);
             let back = bench.push(0, &[&middle])[0].1.clone();
             packet[8] = 9 + 65;
-            crate::fields::set_ip_checksum(&mut packet);
+            crate::shared::fields::set_ip_checksum(&mut packet);
             assert_eq!(back, packet, "{protocol}");
         }
     }

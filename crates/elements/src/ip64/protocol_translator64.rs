@@ -23,9 +23,9 @@
 use super::{
     ICMP, ICMP_BYTES, ICMP6, IP4_BYTES, IP6_BYTES, addresses6, embedded, payload6, set_checksum4,
 };
-use crate::common::retain;
-use crate::fields::{be32, set, set_ip_checksum};
 use crate::prelude::*;
+use crate::shared::common::retain;
+use crate::shared::fields::{be32, set, set_ip_checksum};
 
 /// Makes IPv4 packets of IPv6 packets.
 #[derive(Default)]
@@ -143,9 +143,9 @@ mod tests {
         let (header, segment) = out[0].1.split_at(20);
         let mut wanted = ip_packet(0x0100_0001, 0x0200_0002, 9, &datagram)[..20].to_vec();
         wanted[6] = 0x40;
-        crate::fields::set_ip_checksum(&mut wanted);
+        crate::shared::fields::set_ip_checksum(&mut wanted);
         assert_eq!(header, wanted);
-        assert_eq!(crate::fields::segment_checksum(header, segment), 0);
+        assert_eq!(crate::shared::fields::segment_checksum(header, segment), 0);
         assert_eq!(segment[8..], *b"abc");
     }
 

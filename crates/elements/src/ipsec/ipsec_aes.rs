@@ -25,8 +25,8 @@ use aes::Aes128;
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 
 use super::{DIGEST, HEADER, VECTOR, association, direction};
-use crate::common::retain;
 use crate::prelude::*;
+use crate::shared::common::retain;
 
 /// Bytes of a block, and of the vector that is added to it.
 const BLOCK: usize = 16;

@@ -24,8 +24,8 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha1::Sha1;
 
 use super::{DIGEST, association, authenticate, direction};
-use crate::common::part;
 use crate::prelude::*;
+use crate::shared::common::part;
 
 /// Adds and checks digests.
 #[derive(Default)]

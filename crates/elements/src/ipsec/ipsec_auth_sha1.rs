@@ -23,8 +23,8 @@
 use sha1::{Digest, Sha1};
 
 use super::{DIGEST, authenticate, direction};
-use crate::common::part;
 use crate::prelude::*;
+use crate::shared::common::part;
 
 /// Adds and checks digests.
 #[derive(Default)]

@@ -24,8 +24,8 @@ use des::Des;
 use des::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 
 use super::{DIGEST, HEADER, VECTOR, association, direction};
-use crate::common::retain;
 use crate::prelude::*;
+use crate::shared::common::retain;
 
 /// Bytes of a block, and of a key.
 const BLOCK: usize = 8;

@@ -19,10 +19,10 @@
 //! ## See also
 //! `IPsecESPEncap`, `FixIPSrc`, `IPEncap`
 
-use crate::common::retain;
-use crate::fields::{grow_front, set, set_ip_checksum};
 use crate::prelude::*;
-use crate::values::Protocol;
+use crate::shared::common::retain;
+use crate::shared::fields::{grow_front, set, set_ip_checksum};
+use crate::shared::values::Protocol;
 
 /// Bytes of the header.
 const HEADER: usize = 20;
@@ -80,7 +80,7 @@ mod tests {
         let out = bench.push_packets(0, vec![packet]);
         let mut wanted = ip_packet(0, 0x0102_0304, 250, b"abc");
         wanted[9] = 50;
-        crate::fields::set_ip_checksum(&mut wanted);
+        crate::shared::fields::set_ip_checksum(&mut wanted);
         assert_eq!(out, [(0, wanted)]);
     }
 }

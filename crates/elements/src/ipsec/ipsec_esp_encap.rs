@@ -21,10 +21,10 @@
 //! `IPsecESPUnencap`, `IPsecAES`, `IPsecAuthHMACSHA1`, `RadixIPsecLookup`
 
 use super::{HEADER, association};
-use crate::common::retain;
-use crate::fields::{grow_front, grow_tail, set};
 use crate::prelude::*;
-use crate::random::Random;
+use crate::shared::common::retain;
+use crate::shared::fields::{grow_front, grow_tail, set};
+use crate::shared::random::Random;
 
 /// Packets are padded to multiples of so many bytes.
 const BLOCK: usize = 8;

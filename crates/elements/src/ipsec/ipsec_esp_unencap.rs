@@ -21,9 +21,9 @@
 //! `IPsecESPEncap`, `RadixIPsecLookup`
 
 use super::{HEADER, association};
-use crate::common::retain;
-use crate::fields::be32;
 use crate::prelude::*;
+use crate::shared::common::retain;
+use crate::shared::fields::be32;
 
 /// Takes packets out of ESP.
 #[derive(Default)]

@@ -1,11 +1,11 @@
-//! IPsec tunnels: ESP (RFC 2406) with the ciphers and bytes of Click.
+//! IPsec.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 use europa_engine::{Arguments, ConfigError, Packet};
 
-use crate::fields::grow_tail;
+use crate::shared::fields::grow_tail;
 
 pub(crate) mod ipsec_aes;
 pub(crate) mod ipsec_auth_hmac_sha1;

@@ -38,9 +38,9 @@ use std::rc::Rc;
 use europa_engine::{Ipv4Prefix, Names, Value};
 
 use super::{ASSOCIATION, Association, KEY, SPI, Shared, publish};
-use crate::fields::{be32, ip_header};
+use crate::control::script::shift_word;
 use crate::prelude::*;
-use crate::script::shift_word;
+use crate::shared::fields::{be32, ip_header};
 
 /// The protocol of ESP.
 const ESP: u8 = 50;

@@ -24,8 +24,8 @@
 //! ## See also
 //! `RadixIPLookup`, `StaticIPLookup`
 
+use crate::lookup::radix_ip_lookup::RadixIPLookup;
 use crate::prelude::*;
-use crate::radix_ip_lookup::RadixIPLookup;
 
 /// A table of IPv4 routes.
 pub(crate) struct LinearIPLookup(RadixIPLookup);
@@ -39,7 +39,7 @@ impl Default for LinearIPLookup {
 }
 
 impl Class for LinearIPLookup {
-    const INFO: ClassInfo = ClassInfo::new("LinearIPLookup", "1/-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("LinearIPLookup", "1/-").processing("h/h").inline();
 }
 
 impl Element for LinearIPLookup {

@@ -24,15 +24,15 @@
 //! ## See also
 //! `RadixIPLookup`, `StaticIPLookup`
 
+use crate::lookup::radix_ip_lookup::RadixIPLookup;
 use crate::prelude::*;
-use crate::radix_ip_lookup::RadixIPLookup;
 
 /// A table of IPv4 routes.
 #[derive(Default)]
 pub(crate) struct RangeIPLookup(RadixIPLookup);
 
 impl Class for RangeIPLookup {
-    const INFO: ClassInfo = ClassInfo::new("RangeIPLookup", "1/-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("RangeIPLookup", "1/-").processing("h/h").inline();
 }
 
 impl Element for RangeIPLookup {

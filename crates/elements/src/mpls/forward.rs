@@ -254,7 +254,7 @@ fn hops_and_class(packet: &Packet, is_v6: bool) -> Option<(u8, u8)> {
 /// Counts an IP packet's time to live down, which is more than 1.
 fn count_down(packet: &mut Packet, is_v6: bool) {
     if !is_v6 {
-        crate::dec_ip_ttl::decrement(packet, true);
+        crate::edit::dec_ip_ttl::decrement(packet, true);
     } else if let Some(hops) = packet.network_header_mut().and_then(|header| header.get_mut(7)) {
         *hops = hops.saturating_sub(1);
     }

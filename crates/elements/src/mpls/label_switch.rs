@@ -59,8 +59,8 @@ use ipnet::IpNet;
 use super::datagram;
 use super::forward::{Outputs, send};
 use super::program::Program;
-use crate::made::{make, write};
 use crate::prelude::*;
+use crate::shared::made::{make, write};
 
 /// The name of the connection that the node grants.
 const SIGNALLER: &str = "signaller";

@@ -3,7 +3,7 @@
 use europa_label::{Entry, Head, Hop, LspId, StackEntry, WhileDown};
 use europa_pool::packet::annotation::DST_IP6;
 
-use super::LabelSwitch;
+use super::label_switch::LabelSwitch;
 use crate::testing::{Bench, ip_packet};
 
 /// Two interfaces: neighbours by outputs 0 to 3, routes by 4 and 5, too long by 6 and 7, tails by 8 and 9.

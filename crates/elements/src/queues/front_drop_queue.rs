@@ -26,14 +26,14 @@
 //! `Queue`, `MixedQueue`
 
 use crate::prelude::*;
-use crate::queue::Queue;
+use crate::queues::queue::Queue;
 
 /// Keeps the newest packets.
 #[derive(Default)]
 pub(crate) struct FrontDropQueue(Queue);
 
 impl Class for FrontDropQueue {
-    const INFO: ClassInfo = ClassInfo::new("FrontDropQueue", "1/1-2").processing("h/lh");
+    const INFO: ClassInfo = ClassInfo::new("FrontDropQueue", "1/1-2").processing("h/lh").inline();
 }
 
 impl Element for FrontDropQueue {

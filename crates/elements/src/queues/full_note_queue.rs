@@ -25,14 +25,14 @@
 //! `Queue`
 
 use crate::prelude::*;
-use crate::queue::Queue;
+use crate::queues::queue::Queue;
 
 /// Keeps packets.
 #[derive(Default)]
 pub(crate) struct FullNoteQueue(Queue);
 
 impl Class for FullNoteQueue {
-    const INFO: ClassInfo = ClassInfo::new("FullNoteQueue", "1/1-2").processing("h/lh");
+    const INFO: ClassInfo = ClassInfo::new("FullNoteQueue", "1/1-2").processing("h/lh").inline();
 }
 
 impl Element for FullNoteQueue {

@@ -27,14 +27,14 @@
 //! `Queue`, `FrontDropQueue`
 
 use crate::prelude::*;
-use crate::queue::Queue;
+use crate::queues::queue::Queue;
 
 /// Keeps packets in two orders.
 #[derive(Default)]
 pub(crate) struct MixedQueue(Queue);
 
 impl Class for MixedQueue {
-    const INFO: ClassInfo = ClassInfo::new("MixedQueue", "2/1-2").processing("h/lh");
+    const INFO: ClassInfo = ClassInfo::new("MixedQueue", "2/1-2").processing("h/lh").inline();
 }
 
 impl Element for MixedQueue {

@@ -6,6 +6,8 @@ pub(crate) mod mixed_queue;
 pub(crate) mod mpeg_queue;
 pub(crate) mod ms_queue;
 pub(crate) mod notifier_queue;
+pub(crate) mod queue;
 pub(crate) mod quick_note_queue;
 pub(crate) mod simple_queue;
 pub(crate) mod thread_safe_queue;
+pub(crate) mod unqueue;

@@ -35,7 +35,7 @@
 //! `Queue`, `MixedQueue`, `SetQueue`
 
 use crate::prelude::*;
-use crate::queue::Queue;
+use crate::queues::queue::Queue;
 
 const TRANSPORT_BYTES: usize = 188;
 const SYNC: u8 = 0x47;
@@ -144,7 +144,7 @@ impl Frames {
 pub(crate) struct MPEGQueue(Queue, Frames);
 
 impl Class for MPEGQueue {
-    const INFO: ClassInfo = ClassInfo::new("MPEGQueue", "1/1-2").processing("h/lh");
+    const INFO: ClassInfo = ClassInfo::new("MPEGQueue", "1/1-2").processing("h/lh").inline();
 }
 
 impl Element for MPEGQueue {

@@ -25,14 +25,14 @@
 //! `Queue`
 
 use crate::prelude::*;
-use crate::queue::Queue;
+use crate::queues::queue::Queue;
 
 /// Keeps packets.
 #[derive(Default)]
 pub(crate) struct MSQueue(Queue);
 
 impl Class for MSQueue {
-    const INFO: ClassInfo = ClassInfo::new("MSQueue", "1/1-2").processing("h/lh");
+    const INFO: ClassInfo = ClassInfo::new("MSQueue", "1/1-2").processing("h/lh").inline();
 }
 
 impl Element for MSQueue {

@@ -26,14 +26,14 @@
 //! `Queue`
 
 use crate::prelude::*;
-use crate::queue::Queue;
+use crate::queues::queue::Queue;
 
 /// Keeps packets.
 #[derive(Default)]
 pub(crate) struct NotifierQueue(Queue);
 
 impl Class for NotifierQueue {
-    const INFO: ClassInfo = ClassInfo::new("NotifierQueue", "1/1-2").processing("h/lh");
+    const INFO: ClassInfo = ClassInfo::new("NotifierQueue", "1/1-2").processing("h/lh").inline();
 }
 
 impl Element for NotifierQueue {

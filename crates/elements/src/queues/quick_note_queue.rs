@@ -25,7 +25,7 @@
 //! `Queue`
 
 use crate::prelude::*;
-use crate::queue::Queue;
+use crate::queues::queue::Queue;
 
 /// Keeps packets.
 pub(crate) struct QuickNoteQueue(Queue);
@@ -37,7 +37,7 @@ impl Default for QuickNoteQueue {
 }
 
 impl Class for QuickNoteQueue {
-    const INFO: ClassInfo = ClassInfo::new("QuickNoteQueue", "1/1-2").processing("h/lh");
+    const INFO: ClassInfo = ClassInfo::new("QuickNoteQueue", "1/1-2").processing("h/lh").inline();
 }
 
 impl Element for QuickNoteQueue {

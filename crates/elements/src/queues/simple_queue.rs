@@ -26,14 +26,14 @@
 //! `Queue`
 
 use crate::prelude::*;
-use crate::queue::Queue;
+use crate::queues::queue::Queue;
 
 /// Keeps packets.
 #[derive(Default)]
 pub(crate) struct SimpleQueue(Queue);
 
 impl Class for SimpleQueue {
-    const INFO: ClassInfo = ClassInfo::new("SimpleQueue", "1/1-2").processing("h/lh");
+    const INFO: ClassInfo = ClassInfo::new("SimpleQueue", "1/1-2").processing("h/lh").inline();
 }
 
 impl Element for SimpleQueue {

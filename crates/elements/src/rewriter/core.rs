@@ -15,7 +15,7 @@ use self::settings::Timeouts;
 use super::flows::{Flow, FlowId, Found, Space, Table};
 use super::pattern::Spec;
 use super::{round_robin_ip_mapper::RoundRobinIPMapper, source_ip_hash_mapper::SourceIPHashMapper};
-use crate::fields::{be16, be32, is_first, network, network_mut};
+use crate::shared::fields::{be16, be32, is_first, network, network_mut};
 
 pub(super) use self::handlers::{HANDLERS, TCP_HANDLERS};
 

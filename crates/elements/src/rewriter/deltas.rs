@@ -2,7 +2,7 @@
 
 use europa_packet::checksum;
 
-use crate::fields::{be16, be32, set};
+use crate::shared::fields::{be16, be32, set};
 
 /// Changes that are remembered for a direction: a sender repeats segments of the last few.
 const MOST: usize = 16;

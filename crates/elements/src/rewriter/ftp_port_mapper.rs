@@ -32,8 +32,8 @@ use europa_packet::checksum;
 use super::core;
 use super::flows::FlowId;
 use super::tcp_rewriter::TCPRewriter;
-use crate::fields::{be16, be32, grow_tail, network, network_mut, segment_checksum, set};
 use crate::prelude::*;
+use crate::shared::fields::{be16, be32, grow_tail, network, network_mut, segment_checksum, set};
 
 /// Makes ways for FTP's data connections.
 #[derive(Default)]
@@ -47,7 +47,7 @@ pub(crate) struct FTPPortMapper {
 }
 
 impl Class for FTPPortMapper {
-    const INFO: ClassInfo = ClassInfo::new("FTPPortMapper", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("FTPPortMapper", "1/1").inline();
 }
 
 /// A command in a segment.

@@ -59,7 +59,7 @@ impl Default for ICMPPingRewriter {
 }
 
 impl Class for ICMPPingRewriter {
-    const INFO: ClassInfo = ClassInfo::new("ICMPPingRewriter", "1-/1-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("ICMPPingRewriter", "1-/1-").processing("h/h").inline();
 }
 
 impl Element for ICMPPingRewriter {

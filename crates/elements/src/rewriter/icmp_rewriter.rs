@@ -28,9 +28,9 @@ use europa_packet::checksum;
 
 use super::core;
 use super::flows::FlowId;
-use crate::common::annotation_keyword;
-use crate::fields::{be16, be32, is_first, network, network_mut, set};
 use crate::prelude::*;
+use crate::shared::common::annotation_keyword;
+use crate::shared::fields::{be16, be32, is_first, network, network_mut, set};
 
 /// Rewrites ICMP errors.
 #[derive(Default)]
@@ -42,7 +42,7 @@ pub(crate) struct ICMPRewriter {
 }
 
 impl Class for ICMPRewriter {
-    const INFO: ClassInfo = ClassInfo::new("ICMPRewriter", "1-/1-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("ICMPRewriter", "1-/1-").processing("h/h").inline();
 }
 
 /// The header of the packet that an error quotes.
@@ -114,7 +114,7 @@ impl ICMPRewriter {
         let (new, output, back, annotation, offset) = found?;
         let (header, _) = network(packet)?;
         if be32(header, 16) == Some(inner.reply.destination) {
-            crate::fields::set_address(packet, 16, new.destination.to_be_bytes());
+            crate::shared::fields::set_address(packet, 16, new.destination.to_be_bytes());
             if self.set_destination {
                 packet.set_dst_ip(new.destination);
             }

@@ -57,7 +57,8 @@ impl Default for IPAddrPairRewriter {
 }
 
 impl Class for IPAddrPairRewriter {
-    const INFO: ClassInfo = ClassInfo::new("IPAddrPairRewriter", "1-/1-").processing("h/h");
+    const INFO: ClassInfo =
+        ClassInfo::new("IPAddrPairRewriter", "1-/1-").processing("h/h").inline();
 }
 
 impl Element for IPAddrPairRewriter {

@@ -57,7 +57,7 @@ impl Default for IPAddrRewriter {
 }
 
 impl Class for IPAddrRewriter {
-    const INFO: ClassInfo = ClassInfo::new("IPAddrRewriter", "1-/1-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("IPAddrRewriter", "1-/1-").processing("h/h").inline();
 }
 
 impl Element for IPAddrRewriter {

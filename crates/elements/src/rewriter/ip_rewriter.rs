@@ -59,7 +59,7 @@ impl Default for IPRewriter {
 }
 
 impl Class for IPRewriter {
-    const INFO: ClassInfo = ClassInfo::new("IPRewriter", "1-/1-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("IPRewriter", "1-/1-").processing("h/h").inline();
 }
 
 impl Element for IPRewriter {

@@ -28,7 +28,7 @@ pub(crate) struct IPRewriterPatterns;
 
 impl Class for IPRewriterPatterns {
     const INFO: ClassInfo =
-        ClassInfo::new("IPRewriterPatterns", "0/0").phase(europa_engine::Phase::Info);
+        ClassInfo::new("IPRewriterPatterns", "0/0").phase(europa_engine::Phase::Info).inline();
 }
 
 impl Element for IPRewriterPatterns {

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use europa_engine::{Ipv4Prefix, Names, Value};
 
 use super::flows::{FlowId, Space, Table};
-use crate::random::Random;
+use crate::shared::random::Random;
 
 /// New addresses and ports; 0 keeps the flow's own.
 #[derive(Clone, Debug, Default)]

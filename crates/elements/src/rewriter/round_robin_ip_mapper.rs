@@ -32,7 +32,7 @@ pub(crate) struct RoundRobinIPMapper {
 }
 
 impl Class for RoundRobinIPMapper {
-    const INFO: ClassInfo = ClassInfo::new("RoundRobinIPMapper", "0/0");
+    const INFO: ClassInfo = ClassInfo::new("RoundRobinIPMapper", "0/0").inline();
 }
 
 impl RoundRobinIPMapper {

@@ -34,7 +34,7 @@ pub(crate) struct SourceIPHashMapper {
 }
 
 impl Class for SourceIPHashMapper {
-    const INFO: ClassInfo = ClassInfo::new("SourceIPHashMapper", "0/0");
+    const INFO: ClassInfo = ClassInfo::new("SourceIPHashMapper", "0/0").inline();
 }
 
 /// Spreads numbers (the finaliser of MurmurHash3).

@@ -55,7 +55,7 @@ impl Default for TCPRewriter {
 }
 
 impl Class for TCPRewriter {
-    const INFO: ClassInfo = ClassInfo::new("TCPRewriter", "1-/1-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("TCPRewriter", "1-/1-").processing("h/h").inline();
 }
 
 impl Element for TCPRewriter {

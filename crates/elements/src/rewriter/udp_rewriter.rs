@@ -56,7 +56,7 @@ impl Default for UDPRewriter {
 }
 
 impl Class for UDPRewriter {
-    const INFO: ClassInfo = ClassInfo::new("UDPRewriter", "1-/1-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("UDPRewriter", "1-/1-").processing("h/h").inline();
 }
 
 impl Element for UDPRewriter {

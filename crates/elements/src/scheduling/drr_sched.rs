@@ -38,7 +38,7 @@ impl Default for DRRSched {
 }
 
 impl Class for DRRSched {
-    const INFO: ClassInfo = ClassInfo::new("DRRSched", "-/1").processing("l/l");
+    const INFO: ClassInfo = ClassInfo::new("DRRSched", "-/1").processing("l/l").inline();
 }
 
 impl DRRSched {

@@ -1,4 +1,4 @@
-//! Elements that choose where to pull packets from.
+//! Schedulers of pulls.
 
 pub(crate) mod drr_sched;
 pub(crate) mod prio_sched;

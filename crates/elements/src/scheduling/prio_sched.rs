@@ -25,7 +25,7 @@ use crate::prelude::*;
 pub(crate) struct PrioSched;
 
 impl Class for PrioSched {
-    const INFO: ClassInfo = ClassInfo::new("PrioSched", "-/1").processing("l/l");
+    const INFO: ClassInfo = ClassInfo::new("PrioSched", "-/1").processing("l/l").inline();
 }
 
 impl Element for PrioSched {

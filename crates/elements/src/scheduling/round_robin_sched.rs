@@ -27,7 +27,7 @@ pub(crate) struct RoundRobinSched {
 }
 
 impl Class for RoundRobinSched {
-    const INFO: ClassInfo = ClassInfo::new("RoundRobinSched", "-/1").processing("l/l");
+    const INFO: ClassInfo = ClassInfo::new("RoundRobinSched", "-/1").processing("l/l").inline();
 }
 
 impl Element for RoundRobinSched {

@@ -26,7 +26,7 @@ use crate::prelude::*;
 pub(crate) struct SimplePrioSched(PrioSched);
 
 impl Class for SimplePrioSched {
-    const INFO: ClassInfo = ClassInfo::new("SimplePrioSched", "-/1").processing("l/l");
+    const INFO: ClassInfo = ClassInfo::new("SimplePrioSched", "-/1").processing("l/l").inline();
 }
 
 impl Element for SimplePrioSched {

@@ -26,7 +26,7 @@ use crate::prelude::*;
 pub(crate) struct SimpleRRSched(RoundRobinSched);
 
 impl Class for SimpleRRSched {
-    const INFO: ClassInfo = ClassInfo::new("SimpleRRSched", "-/1").processing("l/l");
+    const INFO: ClassInfo = ClassInfo::new("SimpleRRSched", "-/1").processing("l/l").inline();
 }
 
 impl Element for SimpleRRSched {

@@ -27,7 +27,7 @@ use crate::prelude::*;
 pub(crate) struct StrideSched(Strides);
 
 impl Class for StrideSched {
-    const INFO: ClassInfo = ClassInfo::new("StrideSched", "-/1").processing("l/l");
+    const INFO: ClassInfo = ClassInfo::new("StrideSched", "-/1").processing("l/l").inline();
 }
 
 impl Element for StrideSched {

@@ -23,7 +23,7 @@
 
 use super::Average;
 use crate::prelude::*;
-use crate::values::Bandwidth;
+use crate::shared::values::Bandwidth;
 
 /// Sorts traffic by its rate.
 #[derive(Default)]
@@ -33,7 +33,7 @@ pub(crate) struct BandwidthMeter {
 }
 
 impl Class for BandwidthMeter {
-    const INFO: ClassInfo = ClassInfo::new("BandwidthMeter", "1/2-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("BandwidthMeter", "1/2-").processing("h/h").inline();
 }
 
 impl Element for BandwidthMeter {

@@ -28,7 +28,8 @@ use crate::prelude::*;
 pub(crate) type BandwidthRatedSplitter = RatedSplit<true>;
 
 impl Class for BandwidthRatedSplitter {
-    const INFO: ClassInfo = ClassInfo::new("BandwidthRatedSplitter", "1/1-2").processing("h/h");
+    const INFO: ClassInfo =
+        ClassInfo::new("BandwidthRatedSplitter", "1/1-2").processing("h/h").inline();
 }
 
 #[cfg(test)]

@@ -29,7 +29,8 @@ use crate::prelude::*;
 pub(crate) type BandwidthRatedUnqueue = RatedPull<true>;
 
 impl Class for BandwidthRatedUnqueue {
-    const INFO: ClassInfo = ClassInfo::new("BandwidthRatedUnqueue", "1/1").processing("l/h");
+    const INFO: ClassInfo =
+        ClassInfo::new("BandwidthRatedUnqueue", "1/1").processing("l/h").inline();
 }
 
 #[cfg(test)]

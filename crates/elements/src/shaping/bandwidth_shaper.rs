@@ -21,7 +21,7 @@
 
 use super::bucket::Gaps;
 use crate::prelude::*;
-use crate::values::Bandwidth;
+use crate::shared::values::Bandwidth;
 
 /// Spaces pulls.
 #[derive(Default)]
@@ -30,7 +30,7 @@ pub(crate) struct BandwidthShaper {
 }
 
 impl Class for BandwidthShaper {
-    const INFO: ClassInfo = ClassInfo::new("BandwidthShaper", "1/1").processing("l/l");
+    const INFO: ClassInfo = ClassInfo::new("BandwidthShaper", "1/1").processing("l/l").inline();
 }
 
 impl Element for BandwidthShaper {

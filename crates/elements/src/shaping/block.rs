@@ -19,8 +19,8 @@
 //! ## See also
 //! `IPRateMonitor`, `Meter`
 
-use crate::ip_rate_monitor::FORWARD_RATE;
 use crate::prelude::*;
+use crate::shaping::ip_rate_monitor::FORWARD_RATE;
 
 /// Parts packets by their rate.
 #[derive(Default)]

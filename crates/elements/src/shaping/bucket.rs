@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use europa_engine::{Arguments, ConfigError, HandlerError, Packet, parse};
 
-use crate::values::Bandwidth;
+use crate::shared::values::Bandwidth;
 
 /// Buckets fill in steps of this.
 const TICK_NS: u64 = 1_000_000;

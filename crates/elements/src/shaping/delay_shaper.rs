@@ -23,14 +23,14 @@ use std::any::Any;
 
 use super::Delayed;
 use crate::prelude::*;
-use crate::values::interval;
+use crate::shared::values::interval;
 
 /// Delays pulls.
 #[derive(Default)]
 pub(crate) struct DelayShaper(Delayed);
 
 impl Class for DelayShaper {
-    const INFO: ClassInfo = ClassInfo::new("DelayShaper", "1/1").processing("l/l");
+    const INFO: ClassInfo = ClassInfo::new("DelayShaper", "1/1").processing("l/l").inline();
 }
 
 impl Element for DelayShaper {

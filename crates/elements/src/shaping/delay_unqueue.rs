@@ -23,14 +23,14 @@ use std::any::Any;
 
 use super::Delayed;
 use crate::prelude::*;
-use crate::values::interval;
+use crate::shared::values::interval;
 
 /// Delays packets.
 #[derive(Default)]
 pub(crate) struct DelayUnqueue(Delayed);
 
 impl Class for DelayUnqueue {
-    const INFO: ClassInfo = ClassInfo::new("DelayUnqueue", "1/1").processing("l/h");
+    const INFO: ClassInfo = ClassInfo::new("DelayUnqueue", "1/1").processing("l/h").inline();
 }
 
 impl DelayUnqueue {

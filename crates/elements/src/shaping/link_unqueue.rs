@@ -27,9 +27,9 @@ use std::any::Any;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::fields::Annotations;
 use crate::prelude::*;
-use crate::values::{Bandwidth, interval};
+use crate::shared::fields::Annotations;
+use crate::shared::values::{Bandwidth, interval};
 
 /// A line.
 #[derive(Default)]
@@ -47,7 +47,7 @@ pub(crate) struct LinkUnqueue {
 }
 
 impl Class for LinkUnqueue {
-    const INFO: ClassInfo = ClassInfo::new("LinkUnqueue", "1/1").processing("l/h");
+    const INFO: ClassInfo = ClassInfo::new("LinkUnqueue", "1/1").processing("l/h").inline();
 }
 
 /// Bytes a second.

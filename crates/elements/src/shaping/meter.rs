@@ -32,7 +32,7 @@ pub(crate) struct Meter {
 }
 
 impl Class for Meter {
-    const INFO: ClassInfo = ClassInfo::new("Meter", "1/2-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("Meter", "1/2-").processing("h/h").inline();
 }
 
 impl Element for Meter {

@@ -1,4 +1,4 @@
-//! Elements that bound rates and add delay.
+//! Rates and delays.
 
 pub(crate) mod bandwidth_meter;
 pub(crate) mod bandwidth_rated_splitter;
@@ -9,6 +9,7 @@ mod bucket;
 pub(crate) mod burster;
 pub(crate) mod delay_shaper;
 pub(crate) mod delay_unqueue;
+pub(crate) mod ip_rate_monitor;
 pub(crate) mod link_unqueue;
 pub(crate) mod meter;
 pub(crate) mod random_source;

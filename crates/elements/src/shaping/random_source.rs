@@ -27,9 +27,9 @@
 //! ## See also
 //! `InfiniteSource`, `RatedSource`
 
-use crate::handler_call::HandlerCall;
 use crate::prelude::*;
-use crate::random::Random;
+use crate::shared::handler_call::HandlerCall;
+use crate::shared::random::Random;
 
 /// Makes random packets.
 #[derive(Default)]
@@ -49,7 +49,9 @@ pub(crate) struct RandomSource {
 }
 
 impl Class for RandomSource {
-    const INFO: ClassInfo = ClassInfo::new("RandomSource", "0/1").processing("a/a");
+    const INFO: ClassInfo = ClassInfo::new("RandomSource", "0/1")
+        .processing("a/a")
+        .not_inline("always has something to do, so that the switch could never sleep");
 }
 
 impl RandomSource {

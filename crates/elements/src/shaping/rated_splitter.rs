@@ -28,7 +28,7 @@ use crate::prelude::*;
 pub(crate) type RatedSplitter = RatedSplit<false>;
 
 impl Class for RatedSplitter {
-    const INFO: ClassInfo = ClassInfo::new("RatedSplitter", "1/1-2").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("RatedSplitter", "1/1-2").processing("h/h").inline();
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use crate::prelude::*;
 pub(crate) type RatedUnqueue = RatedPull<false>;
 
 impl Class for RatedUnqueue {
-    const INFO: ClassInfo = ClassInfo::new("RatedUnqueue", "1/1").processing("l/h");
+    const INFO: ClassInfo = ClassInfo::new("RatedUnqueue", "1/1").processing("l/h").inline();
 }
 
 #[cfg(test)]

@@ -30,7 +30,7 @@ pub(crate) struct Shaper {
 }
 
 impl Class for Shaper {
-    const INFO: ClassInfo = ClassInfo::new("Shaper", "1/1-2").processing("l/l");
+    const INFO: ClassInfo = ClassInfo::new("Shaper", "1/1-2").processing("l/l").inline();
 }
 
 impl Element for Shaper {

@@ -20,14 +20,15 @@
 
 use super::Ticks;
 use crate::prelude::*;
-use crate::values::interval;
+use crate::shared::values::interval;
 
 /// Drops packets at intervals.
 #[derive(Default)]
 pub(crate) struct TimedSink(Ticks);
 
 impl Class for TimedSink {
-    const INFO: ClassInfo = ClassInfo::new("TimedSink", "1/0").processing("l/l");
+    const INFO: ClassInfo =
+        ClassInfo::new("TimedSink", "1/0").processing("l/l").inline().consumes();
 }
 
 impl Element for TimedSink {

@@ -26,9 +26,9 @@
 //! `RatedSource`, `InfiniteSource`, `TimedSink`
 
 use super::Ticks;
-use crate::common::Data;
 use crate::prelude::*;
-use crate::values::interval;
+use crate::shared::common::Data;
+use crate::shared::values::interval;
 
 /// Makes packets at intervals.
 #[derive(Default)]
@@ -42,7 +42,7 @@ pub(crate) struct TimedSource {
 }
 
 impl Class for TimedSource {
-    const INFO: ClassInfo = ClassInfo::new("TimedSource", "0/1").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("TimedSource", "0/1").processing("h/h").inline();
 }
 
 impl TimedSource {

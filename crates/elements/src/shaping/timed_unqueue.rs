@@ -21,7 +21,7 @@
 
 use super::Ticks;
 use crate::prelude::*;
-use crate::values::interval;
+use crate::shared::values::interval;
 
 /// Pulls at intervals.
 pub(crate) struct TimedUnqueue {
@@ -36,7 +36,7 @@ impl Default for TimedUnqueue {
 }
 
 impl Class for TimedUnqueue {
-    const INFO: ClassInfo = ClassInfo::new("TimedUnqueue", "1/1").processing("l/h");
+    const INFO: ClassInfo = ClassInfo::new("TimedUnqueue", "1/1").processing("l/h").inline();
 }
 
 impl Element for TimedUnqueue {

@@ -22,7 +22,7 @@
 use europa_engine::Interest;
 
 use crate::prelude::*;
-use crate::socket::Socket;
+use crate::sockets::socket::Socket;
 
 /// One direction of a socket.
 #[derive(Default)]

@@ -1,4 +1,5 @@
-//! Sockets under the names of earlier versions of Click.
+//! Sockets.
 
 pub(crate) mod from_socket;
+pub(crate) mod socket;
 pub(crate) mod to_socket;

@@ -22,14 +22,14 @@
 use europa_engine::Interest;
 
 use crate::prelude::*;
-use crate::socket::Socket;
+use crate::sockets::socket::Socket;
 
 /// One direction of a socket.
 #[derive(Default)]
 pub(crate) struct ToSocket(Socket);
 
 impl Class for ToSocket {
-    const INFO: ClassInfo = ClassInfo::new("ToSocket", "1/0").processing("a/a");
+    const INFO: ClassInfo = ClassInfo::new("ToSocket", "1/0").processing("a/a").consumes();
 }
 
 impl Element for ToSocket {

@@ -47,12 +47,12 @@ use europa_engine::{Names, Value};
 use super::field::Field;
 use super::read::{Builder, Defaults, Flow, Given};
 use super::to_ip_summary_dump::words;
-use crate::common::{fill, push_next};
-use crate::fields::{Annotations, be16, network_mut, set};
-use crate::files;
 use crate::prelude::*;
-use crate::random::Random;
-use crate::values::Protocol;
+use crate::shared::common::{fill, push_next};
+use crate::shared::fields::{Annotations, be16, network_mut, set};
+use crate::shared::files;
+use crate::shared::random::Random;
+use crate::shared::values::Protocol;
 
 /// Makes packets from a summary dump.
 pub(crate) struct FromIPSummaryDump {
@@ -115,7 +115,8 @@ impl Default for FromIPSummaryDump {
 }
 
 impl Class for FromIPSummaryDump {
-    const INFO: ClassInfo = ClassInfo::new("FromIPSummaryDump", "0/1").processing("a/a");
+    const INFO: ClassInfo =
+        ClassInfo::new("FromIPSummaryDump", "0/1").processing("a/a").not_inline("waits for a file");
 }
 
 fn protocol(word: &str) -> Option<u8> {
@@ -460,7 +461,7 @@ impl Element for FromIPSummaryDump {
         arguments.keyword::<bool>("ZERO")?;
         self.timing = arguments.keyword("TIMING")?.unwrap_or(false);
         self.defaults.checksum = arguments.keyword("CHECKSUM")?.unwrap_or(false);
-        self.sample = crate::common::sample(arguments)?;
+        self.sample = crate::shared::common::sample(arguments)?;
         if let Some(Protocol(number)) = arguments.keyword("PROTO")? {
             self.defaults.protocol = number;
         }

@@ -1,4 +1,4 @@
-//! IP summary dumps: a line a packet.
+//! IP summary dumps.
 
 mod field;
 pub(crate) mod from_ip_summary_dump;

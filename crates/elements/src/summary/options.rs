@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
-use crate::fields::{be16, be32};
+use crate::shared::fields::{be16, be32};
 
 /// Which options are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@ use europa_engine::{Names, Packet, Value, unquote};
 
 use super::field::{Field, Width, tcp_flag};
 use super::options;
-use crate::fields::{Annotations, be16, grow_front, grow_tail, set, set_ip_checksum};
-use crate::icmp_names;
-use crate::values::Time;
+use crate::shared::fields::{Annotations, be16, grow_front, grow_tail, set, set_ip_checksum};
+use crate::shared::icmp_names;
+use crate::shared::values::Time;
 
 /// Addresses and ports of packets that say none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -623,7 +623,7 @@ impl<'a> Builder<'a> {
             let length = length.saturating_sub(transport - at) as u16;
             set(self.transport(), 4, length.to_be_bytes());
         }
-        let destination = crate::fields::bytes::<4>(self.ip(), 16).unwrap_or([0; 4]);
+        let destination = crate::shared::fields::bytes::<4>(self.ip(), 16).unwrap_or([0; 4]);
         self.packet.set_annotation(europa_pool::packet::annotation::DST_IP, destination);
         if self.defaults.checksum {
             self.reach(at + length)?;
@@ -634,9 +634,11 @@ impl<'a> Builder<'a> {
 
     fn set_checksums(&mut self) {
         set_ip_checksum(self.ip());
-        let Some((header, segment)) = crate::fields::network_mut(&mut self.packet) else { return };
+        let Some((header, segment)) = crate::shared::fields::network_mut(&mut self.packet) else {
+            return;
+        };
         let at = match header.get(9) {
-            _ if crate::fields::is_fragment(header) => return,
+            _ if crate::shared::fields::is_fragment(header) => return,
             Some(6) => 16,
             Some(17) => 6,
             Some(1) => 2,
@@ -645,8 +647,10 @@ impl<'a> Builder<'a> {
         if set(segment, at, [0; 2]) {
             let check = match at {
                 2 => europa_packet::checksum::checksum(segment),
-                6 => europa_packet::checksum::udp(crate::fields::segment_checksum(header, segment)),
-                _ => crate::fields::segment_checksum(header, segment),
+                6 => europa_packet::checksum::udp(crate::shared::fields::segment_checksum(
+                    header, segment,
+                )),
+                _ => crate::shared::fields::segment_checksum(header, segment),
             };
             set(segment, at, check.to_be_bytes());
         }

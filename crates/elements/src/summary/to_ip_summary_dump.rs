@@ -42,10 +42,10 @@ use std::io::Write;
 
 use super::field::{Field, Width};
 use super::write::{self, Options, quote};
-use crate::fields::Annotations;
-use crate::files;
 use crate::prelude::*;
-use crate::values::Time;
+use crate::shared::fields::Annotations;
+use crate::shared::files;
+use crate::shared::values::Time;
 
 /// Writes a line a packet.
 #[derive(Default)]
@@ -66,7 +66,10 @@ pub(crate) struct ToIPSummaryDump {
 }
 
 impl Class for ToIPSummaryDump {
-    const INFO: ClassInfo = ClassInfo::new("ToIPSummaryDump", "1/0-1").processing("a/h");
+    const INFO: ClassInfo = ClassInfo::new("ToIPSummaryDump", "1/0-1")
+        .processing("a/h")
+        .not_inline("waits for a file")
+        .consumes();
 }
 
 /// Words separated by spaces, some perhaps in quotes.

@@ -8,9 +8,9 @@ use europa_engine::Packet;
 use super::field::{Field, TCP_FLAGS, Width};
 use super::md5;
 use super::options::{self, Wanted};
-use crate::fields::{Annotations, be16, be32, bytes};
-use crate::icmp_names;
-use crate::values::Time;
+use crate::shared::fields::{Annotations, be16, be32, bytes};
+use crate::shared::icmp_names;
+use crate::shared::values::Time;
 
 /// How much is believed and shown.
 #[derive(Clone, Copy, Debug)]
@@ -473,6 +473,6 @@ pub(crate) fn record(
         }
     }
     let length = (out.len() - start) as u32;
-    crate::fields::set(out, start, length.to_be_bytes());
+    crate::shared::fields::set(out, start, length.to_be_bytes());
     view.bad
 }

@@ -30,7 +30,8 @@ pub(crate) struct Bypass {
 }
 
 impl Class for Bypass {
-    const INFO: ClassInfo = ClassInfo::new("Bypass", "1-2/1-2").processing("a/a").flow("xy/[xy]x");
+    const INFO: ClassInfo =
+        ClassInfo::new("Bypass", "1-2/1-2").processing("a/a").flow("xy/[xy]x").inline();
 }
 
 impl Element for Bypass {

@@ -29,7 +29,8 @@ pub(crate) struct Clipboard {
 }
 
 impl Class for Clipboard {
-    const INFO: ClassInfo = ClassInfo::new("Clipboard", "2/2").processing("a/a").flow("#/#");
+    const INFO: ClassInfo =
+        ClassInfo::new("Clipboard", "2/2").processing("a/a").flow("#/#").inline();
 }
 
 impl Clipboard {

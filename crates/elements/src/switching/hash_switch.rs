@@ -30,7 +30,7 @@ pub(crate) struct HashSwitch {
 }
 
 impl Class for HashSwitch {
-    const INFO: ClassInfo = ClassInfo::new("HashSwitch", "1/1-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("HashSwitch", "1/1-").processing("h/h").inline();
 }
 
 impl Element for HashSwitch {

@@ -25,7 +25,7 @@ use crate::prelude::*;
 pub(crate) struct Hub;
 
 impl Class for Hub {
-    const INFO: ClassInfo = ClassInfo::new("Hub", "-/=").processing("h/h").flow("#/[^#]");
+    const INFO: ClassInfo = ClassInfo::new("Hub", "-/=").processing("h/h").flow("#/[^#]").inline();
 }
 
 impl Element for Hub {

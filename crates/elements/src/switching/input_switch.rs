@@ -25,7 +25,7 @@ use crate::prelude::*;
 pub(crate) struct InputSwitch(i32);
 
 impl Class for InputSwitch {
-    const INFO: ClassInfo = ClassInfo::new("InputSwitch", "-/1").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("InputSwitch", "-/1").processing("h/h").inline();
 }
 
 impl Element for InputSwitch {

@@ -1,4 +1,4 @@
-//! Elements with several ways for packets.
+//! Distribution over outputs and inputs.
 
 pub(crate) mod bypass;
 pub(crate) mod clipboard;
@@ -6,6 +6,7 @@ pub(crate) mod hash_switch;
 pub(crate) mod hub;
 pub(crate) mod input_switch;
 pub(crate) mod paint_switch;
+pub(crate) mod paint_tee;
 pub(crate) mod pull_switch;
 pub(crate) mod pull_tee;
 pub(crate) mod random_sample;
@@ -16,6 +17,8 @@ pub(crate) mod static_pull_switch;
 pub(crate) mod static_switch;
 pub(crate) mod stride_switch;
 pub(crate) mod suppressor;
+pub(crate) mod switch;
+pub(crate) mod tee;
 
 use europa_engine::{Context, Packet};
 

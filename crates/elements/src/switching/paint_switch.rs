@@ -19,8 +19,8 @@
 //! ## See also
 //! `Paint`, `Switch`, `StaticSwitch`
 
-use crate::common::annotation;
 use crate::prelude::*;
+use crate::shared::common::annotation;
 
 /// Sorts packets by colour.
 #[derive(Default)]
@@ -29,7 +29,7 @@ pub(crate) struct PaintSwitch {
 }
 
 impl Class for PaintSwitch {
-    const INFO: ClassInfo = ClassInfo::new("PaintSwitch", "1/-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("PaintSwitch", "1/-").processing("h/h").inline();
 }
 
 impl Element for PaintSwitch {

@@ -26,7 +26,7 @@ use crate::prelude::*;
 pub(crate) struct PullSwitch(i32, Vec<Signal>, bool);
 
 impl Class for PullSwitch {
-    const INFO: ClassInfo = ClassInfo::new("PullSwitch", "-/1").processing("l/l");
+    const INFO: ClassInfo = ClassInfo::new("PullSwitch", "-/1").processing("l/l").inline();
 }
 
 impl PullSwitch {

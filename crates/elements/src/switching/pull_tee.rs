@@ -25,7 +25,7 @@ use crate::prelude::*;
 pub(crate) struct PullTee;
 
 impl Class for PullTee {
-    const INFO: ClassInfo = ClassInfo::new("PullTee", "1/1-").processing("l/lh");
+    const INFO: ClassInfo = ClassInfo::new("PullTee", "1/1-").processing("l/lh").inline();
 }
 
 impl Element for PullTee {

@@ -22,7 +22,7 @@
 //! `RandomSwitch`, `RandomBitErrors`
 
 use crate::prelude::*;
-use crate::random::Random;
+use crate::shared::random::Random;
 
 /// Passes some packets.
 #[derive(Default)]
@@ -34,7 +34,7 @@ pub(crate) struct RandomSample {
 }
 
 impl Class for RandomSample {
-    const INFO: ClassInfo = ClassInfo::new("RandomSample", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo = ClassInfo::new("RandomSample", "1/1-2").processing("a/ah").inline();
 }
 
 fn check(probability: f64) -> Result<f64, String> {

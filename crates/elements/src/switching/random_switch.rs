@@ -19,7 +19,7 @@
 //! `RoundRobinSwitch`, `HashSwitch`, `RandomSample`
 
 use crate::prelude::*;
-use crate::random::Random;
+use crate::shared::random::Random;
 
 /// Scatters packets.
 #[derive(Default)]
@@ -28,7 +28,7 @@ pub(crate) struct RandomSwitch {
 }
 
 impl Class for RandomSwitch {
-    const INFO: ClassInfo = ClassInfo::new("RandomSwitch", "1/1-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("RandomSwitch", "1/1-").processing("h/h").inline();
 }
 
 impl Element for RandomSwitch {

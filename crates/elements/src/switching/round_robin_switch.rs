@@ -27,7 +27,7 @@ pub(crate) struct RoundRobinSwitch {
 }
 
 impl Class for RoundRobinSwitch {
-    const INFO: ClassInfo = ClassInfo::new("RoundRobinSwitch", "1/1-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("RoundRobinSwitch", "1/1-").processing("h/h").inline();
 }
 
 impl Element for RoundRobinSwitch {

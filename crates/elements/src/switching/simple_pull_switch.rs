@@ -26,7 +26,7 @@ use crate::prelude::*;
 pub(crate) struct SimplePullSwitch(PullSwitch);
 
 impl Class for SimplePullSwitch {
-    const INFO: ClassInfo = ClassInfo::new("SimplePullSwitch", "-/1").processing("l/l");
+    const INFO: ClassInfo = ClassInfo::new("SimplePullSwitch", "-/1").processing("l/l").inline();
 }
 
 impl Element for SimplePullSwitch {

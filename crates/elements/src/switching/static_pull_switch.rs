@@ -26,7 +26,7 @@ use crate::prelude::*;
 pub(crate) struct StaticPullSwitch(PullSwitch);
 
 impl Class for StaticPullSwitch {
-    const INFO: ClassInfo = ClassInfo::new("StaticPullSwitch", "-/1").processing("l/l");
+    const INFO: ClassInfo = ClassInfo::new("StaticPullSwitch", "-/1").processing("l/l").inline();
 }
 
 impl Element for StaticPullSwitch {

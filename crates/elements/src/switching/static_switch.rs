@@ -25,7 +25,7 @@ use crate::prelude::*;
 pub(crate) struct StaticSwitch(Option<usize>);
 
 impl Class for StaticSwitch {
-    const INFO: ClassInfo = ClassInfo::new("StaticSwitch", "1/-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("StaticSwitch", "1/-").processing("h/h").inline();
 }
 
 impl Element for StaticSwitch {

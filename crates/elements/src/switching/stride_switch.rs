@@ -27,7 +27,7 @@ use crate::scheduling::stride::Strides;
 pub(crate) struct StrideSwitch(Strides);
 
 impl Class for StrideSwitch {
-    const INFO: ClassInfo = ClassInfo::new("StrideSwitch", "1/1-").processing("h/h");
+    const INFO: ClassInfo = ClassInfo::new("StrideSwitch", "1/1-").processing("h/h").inline();
 }
 
 impl Element for StrideSwitch {

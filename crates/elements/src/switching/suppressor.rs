@@ -33,7 +33,8 @@ pub(crate) struct Suppressor {
 }
 
 impl Class for Suppressor {
-    const INFO: ClassInfo = ClassInfo::new("Suppressor", "-/=").processing("a/a").flow("#/#");
+    const INFO: ClassInfo =
+        ClassInfo::new("Suppressor", "-/=").processing("a/a").flow("#/#").inline();
 }
 
 const HANDLERS: &[Handler] = &[

@@ -22,8 +22,8 @@
 //! `TCPConn`, `TCPBuffer`
 
 use super::{PSH, Segment, make};
-use crate::fields::network;
 use crate::prelude::*;
+use crate::shared::fields::network;
 
 /// Most packets without data that are looked at for one with some.
 const MOST: usize = 1024;

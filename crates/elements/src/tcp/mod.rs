@@ -1,8 +1,8 @@
-//! The parts of a TCP connection, each an element.
+//! TCP endpoints.
 
 use europa_engine::{Context, Packet};
 
-use crate::fields::{be16, be32, network, set};
+use crate::shared::fields::{be16, be32, network, set};
 
 pub(crate) mod buffer_converter;
 pub(crate) mod copy_flow_id;
@@ -36,7 +36,7 @@ impl Flow {
     /// That of a packet.
     fn of(packet: &Packet) -> Option<Flow> {
         let (header, segment) = network(packet)?;
-        let address = |at| crate::fields::bytes::<4>(header, at);
+        let address = |at| crate::shared::fields::bytes::<4>(header, at);
         Some(Flow {
             addresses: [address(12)?, address(16)?],
             ports: [be16(segment, 0)?, be16(segment, 2)?],
@@ -45,7 +45,7 @@ impl Flow {
 
     /// Writes it into a packet's headers.
     fn write(&self, packet: &mut Packet) -> Option<()> {
-        let (header, segment) = crate::fields::network_mut(packet)?;
+        let (header, segment) = crate::shared::fields::network_mut(packet)?;
         let [source, destination] = self.addresses;
         let ports = self.ports.map(u16::to_be_bytes);
         let written = set(header, 12, source)
@@ -104,14 +104,14 @@ fn before(a: u32, b: u32) -> bool {
 
 /// Sets the sequence number of a packet.
 fn set_sequence(packet: &mut Packet, sequence: u32) -> Option<()> {
-    let (_, segment) = crate::fields::network_mut(packet)?;
+    let (_, segment) = crate::shared::fields::network_mut(packet)?;
     set(segment, 4, sequence.to_be_bytes()).then_some(())
 }
 
 /// A packet with IPv4 and TCP headers and room for so much data. Addresses, ports and checksums are
 /// zero.
 fn make(context: &Context<'_>, flags: u8, data: &[u8]) -> Option<Packet> {
-    let mut packet = crate::made::make(context, IP + TCP + data.len())?;
+    let mut packet = crate::shared::made::make(context, IP + TCP + data.len())?;
     let bytes = packet.data_mut();
     bytes.fill(0);
     set(bytes, 0, [0x45, 0x10]);

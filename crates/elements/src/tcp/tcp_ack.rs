@@ -27,8 +27,8 @@ use std::time::Duration;
 
 use super::tcp_buffer::TCPBuffer;
 use super::{ACK, FIN, RST, SYN, Segment, make, nearest};
-use crate::fields::{network_mut, set};
 use crate::prelude::*;
+use crate::shared::fields::{network_mut, set};
 
 /// Acknowledges packets.
 pub(crate) struct TCPAck {

@@ -30,8 +30,8 @@ use std::net::Ipv4Addr;
 use super::tcp_demux::TCPDemux;
 use super::{ACK, Flow, SYN, Segment, make, nearest, set_sequence};
 use crate::prelude::*;
-use crate::random::Random;
-use crate::values::Port;
+use crate::shared::random::Random;
+use crate::shared::values::Port;
 
 /// The state of the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -24,8 +24,8 @@
 use std::collections::HashSet;
 
 use super::Flow;
-use crate::common::retain;
 use crate::prelude::*;
+use crate::shared::common::retain;
 
 /// Passes packets of known flows.
 #[derive(Default)]

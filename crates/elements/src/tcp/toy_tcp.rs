@@ -22,9 +22,9 @@
 //! `TCPConn`, `WebGen`
 
 use super::{ACK, RST, SYN, TCP};
-use crate::fields::{be16, be32, set};
 use crate::prelude::*;
-use crate::values::Port;
+use crate::shared::fields::{be16, be32, set};
+use crate::shared::values::Port;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// The two windows that segments offer in turn, as Click has them.
@@ -83,7 +83,7 @@ impl ToyTCP {
 
     fn send(&mut self, context: &mut Context<'_>) {
         let length = TCP + usize::from(self.next.is_some());
-        let Some(mut packet) = crate::made::make(context, length) else { return };
+        let Some(mut packet) = crate::shared::made::make(context, length) else { return };
         let data = packet.data_mut();
         data.fill(0);
         set(data, 0, self.from.to_be_bytes());

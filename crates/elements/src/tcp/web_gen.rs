@@ -32,9 +32,9 @@ use std::net::Ipv4Addr;
 use europa_engine::Ipv4Prefix;
 
 use super::{ACK, FIN, Flow, IP, PSH, RST, SYN, Segment, TCP, before};
-use crate::fields::{be16, ip_header, network_mut, segment_checksum, set, set_ip_checksum};
 use crate::prelude::*;
-use crate::random::Random;
+use crate::shared::fields::{be16, ip_header, network_mut, segment_checksum, set, set_ip_checksum};
+use crate::shared::random::Random;
 
 /// Unanswered segments are sent again after this time, so often at most.
 const RESEND_NS: u64 = 1_000_000_000;
@@ -356,7 +356,7 @@ mod tests {
 
     use super::super::tests::packet;
     use super::super::{ACK, FIN, Flow, SYN, Segment};
-    use crate::fields::segment_checksum;
+    use crate::shared::fields::segment_checksum;
     use crate::testing::Bench;
 
     /// The last packet: the other side's flow, and the segment with its data.

@@ -1,4 +1,4 @@
-//! Which thread runs which tasks.
+//! Threads.
 
 use europa_engine::InitContext;
 

@@ -28,8 +28,8 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use crate::accepted::accept;
 use crate::prelude::*;
+use crate::shared::accepted::accept;
 
 /// Most packets if the configuration does not say, and at all.
 const CAPACITY: usize = 1024;

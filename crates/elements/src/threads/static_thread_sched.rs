@@ -23,8 +23,8 @@
 use europa_engine::Phase;
 
 use super::elements_of;
+use crate::control::script::shift_word;
 use crate::prelude::*;
-use crate::script::shift_word;
 
 /// Gives tasks to threads.
 #[derive(Default)]

@@ -20,9 +20,9 @@
 //! ## See also
 //! `SetTimestamp`, `SetTimestampDelta`
 
-use crate::fields::Annotations;
 use crate::prelude::*;
-use crate::values::Time;
+use crate::shared::fields::Annotations;
+use crate::shared::values::Time;
 
 /// Moves times.
 #[derive(Default)]
@@ -33,7 +33,7 @@ pub(crate) struct AdjustTimestamp {
 }
 
 impl Class for AdjustTimestamp {
-    const INFO: ClassInfo = ClassInfo::new("AdjustTimestamp", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("AdjustTimestamp", "1/1").inline();
 }
 
 impl Element for AdjustTimestamp {

@@ -1,4 +1,4 @@
-//! Elements that deal with packet times.
+//! Packet times.
 
 pub(crate) mod adjust_timestamp;
 pub(crate) mod set_timestamp;

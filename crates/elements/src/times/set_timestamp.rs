@@ -19,9 +19,9 @@
 //! ## See also
 //! `AdjustTimestamp`, `SetTimestampDelta`, `StoreTimestamp`
 
-use crate::fields::Annotations;
 use crate::prelude::*;
-use crate::values::Time;
+use crate::shared::fields::Annotations;
+use crate::shared::values::Time;
 
 /// Sets times.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(crate) struct SetTimestamp {
 }
 
 impl Class for SetTimestamp {
-    const INFO: ClassInfo = ClassInfo::new("SetTimestamp", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("SetTimestamp", "1/1").inline();
 }
 
 impl Element for SetTimestamp {
@@ -54,7 +54,7 @@ impl Element for SetTimestamp {
 
 #[cfg(test)]
 mod tests {
-    use crate::fields::Annotations;
+    use crate::shared::fields::Annotations;
     use crate::testing::Bench;
 
     #[test]

@@ -20,9 +20,9 @@
 //! ## See also
 //! `SetTimestamp`, `AdjustTimestamp`
 
-use crate::fields::Annotations;
 use crate::prelude::*;
-use crate::values::Time;
+use crate::shared::fields::Annotations;
+use crate::shared::values::Time;
 
 /// The reference of the times.
 #[derive(Clone, Copy, Default)]
@@ -41,7 +41,7 @@ pub(crate) struct SetTimestampDelta {
 }
 
 impl Class for SetTimestampDelta {
-    const INFO: ClassInfo = ClassInfo::new("SetTimestampDelta", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("SetTimestampDelta", "1/1").inline();
 }
 
 impl Element for SetTimestampDelta {

@@ -25,9 +25,9 @@
 //! ## See also
 //! `TimeRange`, `SetTimestamp`
 
-use crate::handler_call::HandlerCall;
 use crate::prelude::*;
-use crate::values::Time;
+use crate::shared::handler_call::HandlerCall;
+use crate::shared::values::Time;
 
 /// A bound as it is given.
 #[derive(Clone, Copy, Default)]

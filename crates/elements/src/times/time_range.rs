@@ -22,7 +22,7 @@
 //! `TimeFilter`, `SetTimestampDelta`
 
 use crate::prelude::*;
-use crate::values::Time;
+use crate::shared::values::Time;
 
 /// Notes times.
 #[derive(Default)]

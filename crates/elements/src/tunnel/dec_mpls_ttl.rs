@@ -20,15 +20,15 @@
 //! `SetMPLSLabel`, `DecIPTTL`
 
 use super::Entry;
-use crate::fields::set;
 use crate::prelude::*;
+use crate::shared::fields::set;
 
 /// Counts the time to live of labels down.
 #[derive(Default)]
 pub(crate) struct DecMPLSTTL(u64);
 
 impl Class for DecMPLSTTL {
-    const INFO: ClassInfo = ClassInfo::new("DecMPLSTTL", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo = ClassInfo::new("DecMPLSTTL", "1/1-2").processing("a/ah").inline();
 }
 
 impl Element for DecMPLSTTL {

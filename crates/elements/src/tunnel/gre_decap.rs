@@ -25,8 +25,8 @@
 use europa_packet::checksum;
 
 use super::gre;
-use crate::fields::{be16, be32};
 use crate::prelude::*;
+use crate::shared::fields::{be16, be32};
 
 /// Takes GRE headers off packets.
 #[derive(Default)]
@@ -37,7 +37,7 @@ pub(crate) struct GREDecap {
 }
 
 impl Class for GREDecap {
-    const INFO: ClassInfo = ClassInfo::new("GREDecap", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo = ClassInfo::new("GREDecap", "1/1-2").processing("a/ah").inline();
 }
 
 impl GREDecap {

@@ -27,8 +27,8 @@
 use europa_packet::checksum;
 
 use super::gre;
-use crate::fields::{grow_front, set};
 use crate::prelude::*;
+use crate::shared::fields::{grow_front, set};
 
 /// Puts GRE headers before packets.
 #[derive(Default)]
@@ -41,7 +41,7 @@ pub(crate) struct GREEncap {
 }
 
 impl Class for GREEncap {
-    const INFO: ClassInfo = ClassInfo::new("GREEncap", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("GREEncap", "1/1").inline();
 }
 
 impl GREEncap {

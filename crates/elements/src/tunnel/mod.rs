@@ -1,4 +1,4 @@
-//! Headers of tunnels: GRE, VXLAN, MPLS.
+//! Tunnels: GRE, VXLAN, MPLS.
 
 pub(crate) mod dec_mpls_ttl;
 pub(crate) mod gre_decap;

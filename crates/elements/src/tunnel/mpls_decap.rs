@@ -32,7 +32,7 @@ pub(crate) struct MPLSDecap {
 }
 
 impl Class for MPLSDecap {
-    const INFO: ClassInfo = ClassInfo::new("MPLSDecap", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo = ClassInfo::new("MPLSDecap", "1/1-2").processing("a/ah").inline();
 }
 
 impl Element for MPLSDecap {

@@ -36,7 +36,7 @@ pub(crate) struct MPLSEncap {
 }
 
 impl Class for MPLSEncap {
-    const INFO: ClassInfo = ClassInfo::new("MPLSEncap", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("MPLSEncap", "1/1").inline();
 }
 
 impl MPLSEncap {

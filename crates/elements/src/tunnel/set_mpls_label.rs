@@ -20,15 +20,15 @@
 //! `DecMPLSTTL`, `MPLSEncap`, `MPLSDecap`
 
 use super::{Entry, bounded};
-use crate::fields::set;
 use crate::prelude::*;
+use crate::shared::fields::set;
 
 /// Swaps labels.
 #[derive(Default)]
 pub(crate) struct SetMPLSLabel(u32);
 
 impl Class for SetMPLSLabel {
-    const INFO: ClassInfo = ClassInfo::new("SetMPLSLabel", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("SetMPLSLabel", "1/1").inline();
 }
 
 impl Element for SetMPLSLabel {

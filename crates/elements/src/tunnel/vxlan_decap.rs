@@ -22,8 +22,8 @@
 //! `VXLANEncap`
 
 use super::bounded;
-use crate::fields::be32;
 use crate::prelude::*;
+use crate::shared::fields::be32;
 
 /// Takes VXLAN headers off packets.
 #[derive(Default)]
@@ -33,7 +33,7 @@ pub(crate) struct VXLANDecap {
 }
 
 impl Class for VXLANDecap {
-    const INFO: ClassInfo = ClassInfo::new("VXLANDecap", "1/1-2").processing("a/ah");
+    const INFO: ClassInfo = ClassInfo::new("VXLANDecap", "1/1-2").processing("a/ah").inline();
 }
 
 impl VXLANDecap {

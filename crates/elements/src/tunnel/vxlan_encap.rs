@@ -20,15 +20,15 @@
 //! `VXLANDecap`, `UDPIPEncap`, `GREEncap`
 
 use super::bounded;
-use crate::fields::{grow_front, set};
 use crate::prelude::*;
+use crate::shared::fields::{grow_front, set};
 
 /// Puts VXLAN headers before frames.
 #[derive(Default)]
 pub(crate) struct VXLANEncap(u32);
 
 impl Class for VXLANEncap {
-    const INFO: ClassInfo = ClassInfo::new("VXLANEncap", "1/1");
+    const INFO: ClassInfo = ClassInfo::new("VXLANEncap", "1/1").inline();
 }
 
 impl Element for VXLANEncap {

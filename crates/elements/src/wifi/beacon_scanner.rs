@@ -36,7 +36,7 @@ use super::frame::{Beacon, abilities, plain};
 use super::wireless_info::WirelessInfo;
 use super::{Extra, Header, Reference, kind, management};
 use crate::prelude::*;
-use crate::values::Time;
+use crate::shared::values::Time;
 
 /// Most networks.
 const NETWORKS: usize = 4096;

@@ -65,7 +65,7 @@ impl Extra {
 
     /// The header at the front of a frame, if it has this type.
     pub(super) fn before(data: &[u8]) -> Option<Extra> {
-        let bytes: [u8; Extra::BYTES] = crate::fields::bytes(data, 0)?;
+        let bytes: [u8; Extra::BYTES] = crate::shared::fields::bytes(data, 0)?;
         Some(zerocopy::transmute!(bytes)).filter(Extra::is_marked)
     }
 

@@ -21,8 +21,8 @@
 //! `ExtraDecap`, `RadiotapEncap`, `SetTXRate`
 
 use super::Extra;
-use crate::fields::grow_front;
 use crate::prelude::*;
+use crate::shared::fields::grow_front;
 
 /// Puts notes before frames.
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl Element for ExtraEncap {
             |packet| {
                 let extra = Extra::of(packet).marked().bytes();
                 let front = grow_front(packet, Extra::BYTES);
-                front.map(|front| crate::made::write(front, &extra)).is_some()
+                front.map(|front| crate::shared::made::write(front, &extra)).is_some()
             },
             |_| drops += 1,
         );

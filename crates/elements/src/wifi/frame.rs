@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use europa_packet::MacAddr;
 
-use crate::fields::bytes;
+use crate::shared::fields::bytes;
 
 /// Kinds of frames: two bits of the first byte (IEEE 802.11 section 9.2.4.1.3).
 pub(super) mod kind {
@@ -75,7 +75,7 @@ impl Header {
     /// Of a frame that may end within its header: missing bytes are zero.
     pub(super) fn of_any(data: &[u8]) -> Header {
         let mut header = [0; Header::BYTES];
-        crate::made::write(&mut header, data);
+        crate::shared::made::write(&mut header, data);
         Header(header)
     }
 

@@ -1,4 +1,4 @@
-//! Elements for frames of IEEE 802.11: headers, a radio's reports about a frame, and the management
+//! IEEE 802.11.
 //! frames by which stations and access points find each other.
 
 pub(crate) mod association_requester;

@@ -27,8 +27,8 @@ use super::frame::{
     Beacon, MORE_FRAGMENTS, PROTECTED, RETRY, capabilities, element, field, find, split_rates, ssid,
 };
 use super::{Extra, Header, kind, management};
+use crate::dump::print::seconds;
 use crate::prelude::*;
-use crate::print::seconds;
 
 /// Prints frames.
 #[derive(Default)]

@@ -22,8 +22,8 @@
 
 use super::Extra;
 use super::extra::SENT;
-use crate::fields::bytes;
 use crate::prelude::*;
+use crate::shared::fields::bytes;
 
 /// Number of the message that the header is.
 const FRAME: u32 = 0x44;

@@ -40,10 +40,10 @@ use europa_packet::MacAddr;
 use super::available_rates::AvailableRates;
 use super::extra::FAILED;
 use super::{Extra, Reference, say};
-use crate::fields::bytes;
 use crate::prelude::*;
-use crate::random::Random;
-use crate::values::Time;
+use crate::shared::fields::bytes;
+use crate::shared::random::Random;
+use crate::shared::values::Time;
 
 /// Most stations, and most results of each.
 const STATIONS: usize = 4096;

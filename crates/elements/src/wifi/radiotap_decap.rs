@@ -22,8 +22,8 @@
 
 use super::Extra;
 use super::extra::{DAMAGED, FAILED, SENT};
-use crate::fields::bytes;
 use crate::prelude::*;
+use crate::shared::fields::bytes;
 
 /// Size and alignment of the fields, by the bit that says that they are there.
 const FIELDS: [(usize, usize); 22] = [

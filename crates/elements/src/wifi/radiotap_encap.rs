@@ -22,8 +22,8 @@
 
 use super::Extra;
 use super::extra::NO_ACKNOWLEDGEMENT;
-use crate::fields::{grow_front, set};
 use crate::prelude::*;
+use crate::shared::fields::{grow_front, set};
 
 /// With an unused byte at the end, as Click's.
 const HEADER: usize = 14;

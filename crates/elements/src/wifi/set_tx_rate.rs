@@ -22,8 +22,8 @@
 //! `SetTXPower`, `ProbeTXRate`, `ExtraEncap`, `RadiotapEncap`
 
 use super::Extra;
-use crate::fields::be16;
 use crate::prelude::*;
+use crate::shared::fields::be16;
 
 /// Sets rates.
 #[derive(Default)]

@@ -27,8 +27,8 @@ use super::Header;
 use super::cipher::{CHECK, Cipher, HEADER, Key};
 use super::frame::PROTECTED;
 use crate::check::check_crc32::crc32;
-use crate::fields::bytes;
 use crate::prelude::*;
+use crate::shared::fields::bytes;
 
 /// Decrypts frames.
 #[derive(Default)]
@@ -60,7 +60,7 @@ impl WepDecap {
         }
         header.0[1] &= !PROTECTED;
         packet.pull(HEADER)?;
-        crate::made::write(packet.data_mut(), &header.0);
+        crate::shared::made::write(packet.data_mut(), &header.0);
         packet.take(CHECK)
     }
 }

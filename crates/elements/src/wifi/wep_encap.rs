@@ -27,9 +27,9 @@
 use super::cipher::{CHECK, Cipher, HEADER, Key};
 use super::{Header, kind, management};
 use crate::check::check_crc32::crc32;
-use crate::fields::{grow_front, grow_tail};
 use crate::prelude::*;
-use crate::random::Random;
+use crate::shared::fields::{grow_front, grow_tail};
+use crate::shared::random::Random;
 
 /// Encrypts frames.
 #[derive(Default)]
@@ -61,14 +61,14 @@ impl WepEncap {
         let check = packet.data().get(Header::BYTES + HEADER..).map(crc32)?;
         grow_tail(packet, CHECK)?;
         let (front, payload) = packet.data_mut().split_at_mut_checked(Header::BYTES + HEADER)?;
-        let rest = crate::made::write(front, &header.0);
-        let rest = crate::made::write(rest, &vector);
-        crate::made::write(rest, &[self.key.number]);
+        let rest = crate::shared::made::write(front, &header.0);
+        let rest = crate::shared::made::write(rest, &vector);
+        crate::shared::made::write(rest, &[self.key.number]);
         if let Some(flags) = front.get_mut(1) {
             *flags |= super::frame::PROTECTED;
         }
         let end = payload.len().checked_sub(CHECK)?;
-        crate::made::write(payload.get_mut(end..)?, &check.to_le_bytes());
+        crate::shared::made::write(payload.get_mut(end..)?, &check.to_le_bytes());
         Cipher::new(vector, &self.key.key).apply(payload);
         Some(())
     }

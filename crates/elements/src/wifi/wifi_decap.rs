@@ -29,9 +29,9 @@ use zerocopy::IntoBytes as _;
 use super::frame::PROTECTED;
 use super::wifi_encap::SNAP;
 use super::{Extra, Header, kind, say};
-use crate::fields::{bytes, grow_front};
-use crate::made::write;
 use crate::prelude::*;
+use crate::shared::fields::{bytes, grow_front};
+use crate::shared::made::write;
 
 /// Makes Ethernet frames.
 #[derive(Default)]

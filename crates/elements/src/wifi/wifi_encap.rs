@@ -28,9 +28,9 @@ use europa_packet::{EthernetHeader, Header as _, MacAddr};
 
 use super::wireless_info::WirelessInfo;
 use super::{Header, Reference, kind};
-use crate::fields::grow_front;
-use crate::made::write;
 use crate::prelude::*;
+use crate::shared::fields::grow_front;
+use crate::shared::made::write;
 
 /// LLC and SNAP: an Ethernet type follows (RFC 1042).
 pub(super) const SNAP: [u8; 6] = [0xaa, 0xaa, 3, 0, 0, 0];

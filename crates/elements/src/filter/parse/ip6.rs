@@ -16,7 +16,7 @@ use europa_engine::{Ipv6Prefix, Value};
 use super::compare::sides;
 use super::{Parser, Primitive, Relation, Side, TCP_FLAGS};
 use crate::filter::program::{Base, Expr, Test};
-use crate::values::{Port, Protocol};
+use crate::shared::values::{Port, Protocol};
 
 /// Fields of the header: name, byte of their word, bits, and bits below them in the word.
 const FIELDS: &[(&str, usize, usize, usize)] = &[

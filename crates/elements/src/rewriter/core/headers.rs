@@ -4,8 +4,8 @@ use europa_engine::Packet;
 use europa_packet::checksum;
 
 use super::Kind;
-use crate::fields::{be16, is_first, network_mut, set, set_address};
 use crate::rewriter::flows::FlowId;
+use crate::shared::fields::{be16, is_first, network_mut, set, set_address};
 
 /// Bits of a flow's state: the packets seen so far.
 pub(super) const FORTH_DONE: u8 = 1;

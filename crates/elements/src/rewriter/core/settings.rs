@@ -6,11 +6,11 @@ use europa_engine::{Arguments, ConfigError, InitContext};
 
 use super::headers::{BACK_DATA, BACK_DONE, FORTH_DATA, FORTH_DONE, STREAM};
 use super::{Kind, Rewriter, of};
-use crate::common::annotation_keyword;
 use crate::rewriter::flows::{MAX_CAPACITY, Space};
 use crate::rewriter::pattern::Spec;
 use crate::rewriter::round_robin_ip_mapper::RoundRobinIPMapper;
 use crate::rewriter::source_ip_hash_mapper::SourceIPHashMapper;
+use crate::shared::common::annotation_keyword;
 
 /// How long unused flows are kept, in seconds.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,61 @@
+//! # CheckLength
+//!
+//! ## Synopsis
+//! `CheckLength(LENGTH)`
+//!
+//! ## Ports
+//! One input, one output, push or pull. A second, push output, if connected, gets longer
+//! packets; else they are dropped.
+//!
+//! ## Description
+//! Lets packets of up to LENGTH bytes pass.
+//!
+//! ## Arguments
+//! - LENGTH: in bytes.
+//!
+//! ## Handlers
+//! - `length` (read, write): LENGTH.
+//!
+//! ## See also
+//! `IPFragmenter`, `ICMP6Error`
+
+use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, handlers};
+
+/// Lets short packets pass.
+#[derive(Default)]
+pub(crate) struct CheckLength {
+    length: usize,
+}
+
+impl Class for CheckLength {
+    const INFO: ClassInfo = ClassInfo::new("CheckLength", "1/1-2").processing("a/ah").inline();
+}
+
+impl Element for CheckLength {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.length = arguments.mandatory("LENGTH")?;
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        batch.filter(|packet| packet.len() <= self.length, |packet| context.push(1, packet));
+    }
+
+    handlers! { this, context, value;
+        both "length" => this.length;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn longer_packets_leave_by_output_1() {
+        let mut bench = Bench::new("CheckLength", &["3"]);
+        let out = bench.push(0, &[b"abc", b"abcd", b""]);
+        let mut outputs: Vec<_> = out.iter().map(|(port, data)| (*port, data.len())).collect();
+        outputs.sort_unstable();
+        assert_eq!(outputs, [(0, 0), (0, 3), (1, 4)]);
+    }
+}

@@ -1,0 +1,41 @@
+//! # AlignmentInfo
+//!
+//! ## Synopsis
+//! `AlignmentInfo(ELEMENT [CHUNK OFFSET ...], ...)`
+//!
+//! ## Ports
+//! None.
+//!
+//! ## Description
+//! The annotation of `click-align` in configurations: the alignment of packets at the inputs of
+//! elements. The processors that Europa runs on read any address, so nothing follows from it.
+//!
+//! ## Arguments
+//! Anything.
+//!
+//! ## Handlers
+//! None.
+//!
+//! ## See also
+//! `AddressInfo`
+
+use europa_engine::{Arguments, Class, ClassInfo, ConfigError, Element, Phase};
+
+/// Accepts declarations of alignment.
+#[derive(Default)]
+pub(crate) struct AlignmentInfo;
+
+impl Class for AlignmentInfo {
+    const INFO: ClassInfo = ClassInfo::new("AlignmentInfo", "0/0").phase(Phase::Info).inline();
+}
+
+impl Element for AlignmentInfo {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        for (index, text) in arguments.rest() {
+            if text.is_empty() {
+                arguments.warn(format!("empty configuration argument {index}"));
+            }
+        }
+        Ok(())
+    }
+}

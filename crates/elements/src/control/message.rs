@@ -1,0 +1,66 @@
+//! # Message
+//!
+//! ## Synopsis
+//! `Message(TEXT [, TYPE])`
+//!
+//! ## Ports
+//! None.
+//!
+//! ## Description
+//! Says something when the router starts.
+//!
+//! ## Arguments
+//! - TEXT: the message.
+//! - TYPE: `MESSAGE`, the default, `WARNING`, or `ERROR`, with which the router does
+//!   not start.
+//!
+//! ## Handlers
+//! None.
+//!
+//! ## See also
+//! `Error`
+
+use europa_engine::{Arguments, Class, ClassInfo, ConfigError, Element, InitContext};
+
+/// Says something.
+#[derive(Default)]
+pub(crate) struct Message {
+    text: String,
+}
+
+impl Class for Message {
+    const INFO: ClassInfo = ClassInfo::new("Message", "0/0").inline();
+}
+
+impl Element for Message {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let text: String = arguments.mandatory("MESSAGE")?;
+        let kind = arguments.positional::<String>("TYPE")?;
+        arguments.finish()?;
+        match kind.as_deref().unwrap_or("MESSAGE") {
+            "MESSAGE" => self.text = text,
+            "WARNING" => arguments.warn(text),
+            "ERROR" => return Err(ConfigError::at(0, text)),
+            other => return Err(ConfigError::other(format!("bad TYPE '{other}'"))),
+        }
+        Ok(())
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        if !self.text.is_empty() {
+            context.log(&self.text);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn errors_stop_the_start() {
+        assert_eq!(Bench::error("Message", &["oh no", "TYPE ERROR"]), "oh no");
+        assert_eq!(Bench::error("Message", &["x", "TYPE Y"]), "bad TYPE 'Y'");
+    }
+}

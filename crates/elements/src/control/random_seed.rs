@@ -1,0 +1,79 @@
+//! # RandomSeed
+//!
+//! ## Synopsis
+//! `RandomSeed([SEED])`
+//!
+//! ## Ports
+//! None.
+//!
+//! ## Description
+//! Begins the sequence of random numbers that all elements share. Without it they are the same on
+//! every run; with a SEED they are others, and those that Click has for that seed.
+//!
+//! ## Arguments
+//! - SEED: a number; without it, an unpredictable one.
+//!
+//! ## Handlers
+//! - `seed` (read, write): SEED; writing begins the sequence again.
+//!
+//! ## See also
+//! `RandomSample`, `RandomSwitch`, `RandomSource`
+
+use std::hash::{BuildHasher as _, RandomState};
+
+use crate::prelude::*;
+use crate::shared::random;
+
+/// Seeds random numbers.
+#[derive(Default)]
+pub(crate) struct RandomSeed {
+    seed: u32,
+}
+
+impl Class for RandomSeed {
+    const INFO: ClassInfo = ClassInfo::new("RandomSeed", "0/0")
+        .not_inline("begins the random numbers anew that all inline routers share");
+}
+
+/// The standard library keys its tables with the system's random numbers.
+fn unknown() -> u32 {
+    RandomState::new().hash_one(()) as u32
+}
+
+impl Element for RandomSeed {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.seed = arguments.positional("SEED")?.unwrap_or_else(unknown);
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, _: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        random::seed(self.seed);
+        Ok(())
+    }
+
+    handlers! { this, context, value;
+        both "seed" => this.seed, set {
+            this.seed = if value.trim().is_empty() { unknown() } else { parse("seed", value)? };
+            random::seed(this.seed);
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::shared::random::Random;
+    use crate::testing::Bench;
+
+    #[test]
+    fn numbers_begin_again() {
+        let mut bench = Bench::new("RandomSeed", &["7"]);
+        let first = Random.next();
+        bench.router.write("e.seed", "8").unwrap();
+        assert_eq!(bench.router.read("e.seed", ""), Ok("8".into()));
+        assert_ne!(Random.next(), first);
+        bench.router.write("e.seed", "7").unwrap();
+        assert_eq!(Random.next(), first);
+        bench.router.write("e.seed", "").unwrap();
+        assert!(bench.router.write("e.seed", "x").is_err());
+    }
+}

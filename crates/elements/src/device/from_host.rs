@@ -1,0 +1,93 @@
+//! # FromHost
+//!
+//! ## Synopsis
+//! `FromHost(DEVNAME [, ADDRESS, keywords])`
+//!
+//! ## Ports
+//! One push output.
+//!
+//! ## Description
+//! Receives the frames that the router's own Linux, its slow path, sends on one of the router's
+//! interfaces: whole Ethernet frames, usually for `ToDevice` of the same interface. Packets carry
+//! the place of the Ethernet header.
+//!
+//! In `europa click`, which has no slow path, makes a tap device of this name, with the address and
+//! subnet ADDRESS if it is given, and receives the frames that Linux sends on it.
+//!
+//! ## Arguments
+//! - DEVNAME: name of the interface.
+//! - ADDRESS, and ETHER, GATEWAY, MTU, HEADROOM (keywords): settings of a tap device. In a node the
+//!   YAML has the settings of the slow path's devices.
+//! - TYPE, SNIFFER, CAPACITY (keywords): accepted for Click's sake.
+//!
+//! ## Handlers
+//! - `count` (read): packets received.
+//! - `dev_name` (read): of a tap device, its name.
+//!
+//! ## See also
+//! `ToHost`, `FromDevice`
+
+use europa_engine::{
+    Arguments, BATCH, Class, ClassInfo, ConfigError, Context, Element, InitContext, handlers,
+};
+
+use crate::device::to_host::host_side;
+
+/// Receives from Linux.
+#[derive(Default)]
+pub(crate) struct FromHost {
+    name: String,
+    interface: usize,
+    count: u64,
+}
+
+impl Class for FromHost {
+    const INFO: ClassInfo = ClassInfo::new("FromHost", "0/1").processing("h/h").inline();
+}
+
+impl Element for FromHost {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.name = arguments.mandatory("DEVNAME")?;
+        arguments.positional::<String>("ADDRESS")?;
+        for ignored in ["ETHER", "GATEWAY", "TYPE", "MTU", "HEADROOM", "SNIFFER", "CAPACITY"] {
+            arguments.keyword::<String>(ignored)?;
+        }
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        self.interface = host_side(&self.name, context)?;
+        context.add_task(1024);
+        Ok(())
+    }
+
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        let mut batch = context.take_batch();
+        context.devices().rx(self.interface, &mut batch, BATCH);
+        let count = batch.len();
+        if count > 0 {
+            self.count += count as u64;
+            for packet in &mut batch {
+                packet.set_mac_header(0);
+            }
+            context.push_batch(0, &mut batch);
+        }
+        context.give_batch(batch);
+        count > 0
+    }
+
+    handlers! { this, context, value;
+        read "count" => this.count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let error = Bench::error("FromHost", &["eth9"]);
+        assert_eq!(error, "DEVNAME: this router has no interface 'eth9' in a slow path");
+    }
+}

@@ -1,0 +1,268 @@
+//! # Memif
+//!
+//! ## Synopsis
+//! `Memif(SOCKET [, keywords])`
+//!
+//! ## Ports
+//! At most one input, push or pull, and at most one push output. Packets do not flow through.
+//!
+//! ## Description
+//! Exchanges whole Ethernet frames with another program by memory that both share: a memif, as DPDK
+//! and VPP have it. Packets that come in go to the other program, its *peer*; the peer's packets
+//! leave by the output, with the place of the Ethernet header.
+//!
+//! A server listens at SOCKET, a path, or with `@` before it a name in the abstract namespace,
+//! and one client of its ID and SECRET may be connected at a time. A client connects there, and
+//! brings the memory. When the peer goes, or breaks the protocol, the connection is made again:
+//! a server takes the next client, a client tries again, up to every two seconds. Frames
+//! need neither system call nor lock; while the router sleeps, the peer wakes it.
+//!
+//! Servers of a router may share a SOCKET, each with an ID of its own: it is opened once, so that
+//! one grant does for all.
+//!
+//! A packet pushed into a full ring, or without a peer, is dropped; a pulled one waits in the queue
+//! before it.
+//!
+//! In a router of a node it needs the grant `listen: memif SOCKET` for a server, `connect: memif
+//! SOCKET` for a client. The socket lies in the node's namespace, and root's programs alone can
+//! connect to a path. A peer can send nonsense as frames and nothing worse.
+//!
+//! ## Arguments
+//! - SOCKET: where both sides meet.
+//! - SERVER (keyword): listen, do not connect; default true.
+//! - ID (keyword): number of the interface, the same on both sides; default 0.
+//! - SECRET (keyword): up to 24 bytes that both sides must know; default none.
+//! - RING_SIZE (keyword): frames that a ring holds, a power of two up to 16384; default 1024.
+//!   Of a server: the most that it takes.
+//! - BUFFER (keyword): of a client, bytes of a buffer, at least 64; default 2048. Longer
+//!   frames fill several. Its buffers may have 128 MiB altogether.
+//!
+//! ## Handlers
+//! - `connected` (read): whether there is a peer.
+//! - `peer` (read): how its program calls itself.
+//! - `count`, `byte_count` (read): frames sent to peers, and their bytes.
+//! - `received`, `received_bytes` (read): frames that came from peers, and their bytes.
+//! - `drops` (read): frames lost: those that the ring did not take, and those that were too long
+//!   or malformed.
+//! - `disconnects` (read): how often a peer has gone.
+//! - `reason` (read): why the last one has gone, or why there is none.
+//! - `interrupts` (read): how often a peer had to be woken.
+//!
+//! ## See also
+//! `Socket`, `FromDevice`, `ToDevice`
+
+mod connection;
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+
+use europa_engine::{Interest, Resource};
+use europa_memif::{Config, Role, secret};
+use europa_resource::{Kind, Place, Socket};
+
+use crate::prelude::*;
+use connection::{Connection, FULL};
+
+/// How long pulled packets wait for a full ring, at least.
+const FULL_NS: u64 = 100_000;
+/// The most bytes of a client's buffers: a router's process may make so much memory.
+const MOST_BUFFER_BYTES: u64 = 128 << 20;
+
+/// Frames by shared memory.
+#[derive(Default)]
+pub(crate) struct Memif {
+    connection: Connection,
+    /// Pulled packets that the ring has not taken yet.
+    waiting: Batch,
+    pulls: bool,
+    drops: u64,
+}
+
+impl Class for Memif {
+    const INFO: ClassInfo = ClassInfo::new("Memif", "0-1/0-1")
+        .processing("a/h")
+        .flow("x/y")
+        .not_inline("shares memory with another process and waits for its socket")
+        .consumes();
+}
+
+impl Memif {
+    /// Takes the peer's frames, as far as there are buffers.
+    fn receive(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(link) = &mut self.connection.link else { return false };
+        let most = context.burst().min(context.arena().free());
+        if most == 0 {
+            return false;
+        }
+        let mut batch = context.take_batch();
+        let arena = context.arena();
+        let mut unfit = 0;
+        let received = link.receiver.receive_with(most, |frame| {
+            let packet = arena.alloc().and_then(|mut packet| {
+                frame.copy_to(packet.put(frame.bytes())?);
+                packet.set_mac_header(0);
+                Some(packet)
+            });
+            match packet {
+                // There is room for a burst.
+                Some(packet) => drop(batch.push(packet)),
+                None => unfit += 1,
+            }
+        });
+        self.drops += unfit;
+        context.push_batch(0, &mut batch);
+        context.give_batch(batch);
+        match received {
+            Ok(count) => count > 0,
+            Err(fault) => {
+                self.connection.break_off(&fault, context);
+                true
+            }
+        }
+    }
+
+    /// Sends pulled packets, and keeps those that the ring does not take.
+    fn send_pulled(&mut self, context: &mut Context<'_>) -> bool {
+        if self.connection.link.is_none() {
+            return false;
+        }
+        if self.waiting.is_empty() {
+            context.pull(0, context.burst(), &mut self.waiting);
+        }
+        let before = self.waiting.len();
+        if before == 0 {
+            return false;
+        }
+        self.connection.transmit(&mut self.waiting, context);
+        if !self.waiting.is_empty() {
+            // A peer does not tell when it has made room.
+            context.schedule(FULL, context.now_ns() + FULL_NS);
+        }
+        self.waiting.len() < before
+    }
+
+    fn drops(&self) -> u64 {
+        let counts = self.connection.counts();
+        self.drops + counts.malformed + counts.unfit
+    }
+}
+
+/// The power of two that a ring's size is.
+fn ring_size(arguments: &mut Arguments<'_>) -> Result<Option<u8>, ConfigError> {
+    let Some(size) = arguments.keyword::<u32>("RING_SIZE")? else { return Ok(None) };
+    if !size.is_power_of_two() || size > 16384 {
+        let wanted = "expected a power of two up to 16384";
+        return Err(ConfigError::other(format!("RING_SIZE: {wanted}, found '{size}'")));
+    }
+    // Below 15, as it is no more than 2 to the 14th.
+    Ok(Some(size.trailing_zeros() as u8))
+}
+
+impl Element for Memif {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let path: String = arguments.mandatory("SOCKET")?;
+        let server = arguments.keyword("SERVER")?.unwrap_or(true);
+        let mut config = Config { id: arguments.keyword("ID")?.unwrap_or(0), ..Config::default() };
+        if let Some(text) = arguments.keyword::<String>("SECRET")? {
+            config.secret =
+                secret(&text).map_err(|error| ConfigError::other(format!("SECRET: {error}")))?;
+        }
+        if let Some(log2_entries) = ring_size(arguments)? {
+            config.log2_entries = log2_entries;
+        }
+        if let Some(bytes) = arguments.keyword("BUFFER")? {
+            config.buffer_bytes = bytes;
+        }
+        let wrong = |error: europa_memif::ConfigError| match error.field {
+            "buffer_bytes" => format!("BUFFER: {}, found '{}'", error.wanted, error.found),
+            _ => error.to_string(),
+        };
+        config.check().map_err(|error| ConfigError::other(wrong(error)))?;
+        let buffers = u64::from(config.buffer_bytes) << (config.log2_entries + 1);
+        if !server && buffers > MOST_BUFFER_BYTES {
+            let message = format!("BUFFER: {buffers} bytes of buffers altogether; at most 128 MiB");
+            return Err(ConfigError::other(message));
+        }
+        let at = Place::parse(Kind::Memif, &path)
+            .map_err(|error| ConfigError::other(format!("SOCKET: {error}")))?;
+        let socket = Socket { kind: Kind::Memif, at, from: None };
+        let (role, resource) = match server {
+            true => (Role::Server, Resource::Listen(socket)),
+            false => (Role::Client, Resource::Connect(socket)),
+        };
+        self.connection.configure(role, config, resource);
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        for index in 0..context.index() {
+            let other = context.element(index).map(|element| element as &mut dyn Any);
+            if let Some(other) = other.and_then(|element| element.downcast_mut::<Memif>())
+                && self.connection.shares(&other.connection)
+            {
+                self.connection.join(&other.connection);
+                break;
+            }
+        }
+        self.connection.open(context)?;
+        self.pulls = context.is_pull(0);
+        context.add_task(1024);
+        context.add_sleeper();
+        Ok(())
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        self.connection.transmit(batch, context);
+        self.drops += batch.len() as u64;
+    }
+
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        if self.connection.is_wanted() {
+            self.connection.welcome(context);
+        }
+        let received = self.receive(context);
+        received | (self.pulls && self.send_pulled(context))
+    }
+
+    fn run_timer(&mut self, timer: u32, context: &mut Context<'_>) {
+        // A full ring is looked at in the round that the timer has begun.
+        if timer != FULL {
+            self.connection.run_timer(timer, context);
+        }
+    }
+
+    fn descriptor_ready(&mut self, token: u32, _: Interest, context: &mut Context<'_>) {
+        self.connection.ready(token, context);
+    }
+
+    fn fall_asleep(&mut self) -> bool {
+        self.connection.fall_asleep()
+    }
+
+    fn wake_up(&mut self) {
+        self.connection.wake_up();
+    }
+
+    handlers! { this, context, value;
+        read "connected" => this.connection.link.is_some();
+        read "peer" => this.connection.peer();
+        read "count" => this.connection.counts().sent;
+        read "byte_count" => this.connection.counts().sent_bytes;
+        read "received" => this.connection.counts().received;
+        read "received_bytes" => this.connection.counts().received_bytes;
+        read "drops" => this.drops();
+        read "disconnects" => this.connection.disconnects;
+        read "reason" => this.connection.reason;
+        read "interrupts" => this.connection.counts().interrupts;
+    }
+
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<Memif>()
+            && self.connection.take(&mut old.connection)
+        {
+            std::mem::swap(&mut self.waiting, &mut old.waiting);
+            self.drops = old.drops;
+        }
+    }
+}

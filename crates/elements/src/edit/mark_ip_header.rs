@@ -1,0 +1,61 @@
+//! # MarkIPHeader
+//!
+//! ## Synopsis
+//! `MarkIPHeader([OFFSET])`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Says that each packet's IP header starts at OFFSET, without checking it. Its length is taken
+//! from its first byte.
+//!
+//! ## Arguments
+//! - OFFSET: bytes from the start of the packet, default 0.
+//!
+//! ## Handlers
+//! None.
+//!
+//! ## See also
+//! `CheckIPHeader`
+
+use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element};
+
+/// Sets the network header without a check.
+#[derive(Default)]
+pub(crate) struct MarkIPHeader(usize);
+
+impl Class for MarkIPHeader {
+    const INFO: ClassInfo = ClassInfo::new("MarkIPHeader", "1/1").inline();
+}
+
+impl Element for MarkIPHeader {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.0 = arguments.positional("OFFSET")?.unwrap_or(0);
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        for packet in batch {
+            let first = packet.data().get(self.0).copied().unwrap_or(0);
+            packet.set_network_header(self.0, usize::from(first & 15) * 4);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn marks_without_checking() {
+        let mut bench = Bench::new("MarkIPHeader", &["2"]);
+        bench.push(0, &[b"xx\x41abcd", b"xx\x41abc", b"x"]);
+        let offsets: Vec<_> = bench
+            .out
+            .iter()
+            .map(|(_, packet)| (packet.network_offset(), packet.transport_offset()))
+            .collect();
+        assert_eq!(offsets, [(Some(2), Some(6)), (Some(2), Some(6)), (None, None)]);
+    }
+}

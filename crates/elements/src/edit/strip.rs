@@ -1,0 +1,69 @@
+//! # Strip
+//!
+//! ## Synopsis
+//! `Strip(LENGTH)`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Removes the first LENGTH bytes of each packet, or all if it is shorter. Header annotations
+//! stay where they are; `Unstrip` brings the bytes back.
+//!
+//! ## Arguments
+//! - LENGTH: bytes.
+//!
+//! ## Handlers
+//! None.
+//!
+//! ## See also
+//! `Unstrip`, `EtherEncap`
+
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict,
+};
+
+/// Removes bytes at the front.
+#[derive(Default)]
+pub(crate) struct Strip(usize);
+
+impl Class for Strip {
+    const INFO: ClassInfo = ClassInfo::new("Strip", "1/1").inline();
+}
+
+impl Each for Strip {
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
+        if packet.pull(self.0).is_none() {
+            // Shorter than that: nothing is left.
+            let all = packet.len();
+            let _ = packet.pull(all);
+        }
+        Verdict::ON
+    }
+}
+
+impl Element for Strip {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.0 = arguments.mandatory("LENGTH")?;
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        for packet in batch {
+            self.each(packet, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn removes_what_there_is() {
+        let mut bench = Bench::new("Strip", &["2"]);
+        let out = bench.push(0, &[b"abcd", b"ab", b"a"]);
+        assert_eq!(out, [(0, b"cd".to_vec()), (0, vec![]), (0, vec![])]);
+    }
+}

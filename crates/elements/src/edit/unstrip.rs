@@ -1,0 +1,64 @@
+//! # Unstrip
+//!
+//! ## Synopsis
+//! `Unstrip(LENGTH)`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Puts LENGTH bytes in front of each packet, as they happen to be: after `Strip`, those that
+//! were there. A packet without that much headroom is dropped.
+//!
+//! ## Arguments
+//! - LENGTH: bytes.
+//!
+//! ## Handlers
+//! - `drops` (read): packets dropped for want of headroom.
+//!
+//! ## See also
+//! `Strip`
+
+use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, handlers};
+
+use crate::shared::common::retain;
+
+/// Brings stripped bytes back.
+#[derive(Default)]
+pub(crate) struct Unstrip {
+    length: usize,
+    drops: u64,
+}
+
+impl Class for Unstrip {
+    const INFO: ClassInfo = ClassInfo::new("Unstrip", "1/1").inline();
+}
+
+impl Element for Unstrip {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.length = arguments.mandatory("LENGTH")?;
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {
+        self.drops += retain(batch, |packet| packet.push(self.length).is_some());
+    }
+
+    handlers! { this, context, value; read "drops" => this.drops; }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn brings_back_what_strip_removed() {
+        let mut bench = Bench::new("Unstrip", &["2"]);
+        let mut stripped = bench.arena.packet(b"abcd").unwrap();
+        stripped.pull(2).unwrap();
+        let mut full = bench.arena.packet(b"x").unwrap();
+        full.push(full.headroom() - 1).unwrap();
+        assert_eq!(bench.push_packets(0, vec![full, stripped]), [(0, b"abcd".to_vec())]);
+        assert_eq!(bench.router.read("e.drops", ""), Ok("1".into()));
+    }
+}

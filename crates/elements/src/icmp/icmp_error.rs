@@ -1,0 +1,552 @@
+//! # ICMPError
+//!
+//! ## Synopsis
+//! `ICMPError(SRC, TYPE [, CODE, BADADDRS, keywords])`
+//!
+//! ## Ports
+//! One input, one output, push or pull.
+//!
+//! ## Description
+//! Answers each IP packet, whose header annotations must be set, with an ICMP error: an IP
+//! packet to its source that quotes it. Its destination annotation is set, so it belongs
+//! before the look-up. Unless told otherwise it asks `FixIPSrc` for the address of the
+//! interface by which it leaves.
+//!
+//! No error is sent (RFC 1812 section 4.3.2.7) about an ICMP error or a broken ICMP message,
+//! a fragment other than the first, a packet that came or goes as a broadcast or to a group,
+//! a packet whose source is not one host, and a redirect not about a source-routed packet.
+//! More errors than RATE are not sent either.
+//!
+//! If the packet has a source route, the error carries it reversed.
+//!
+//! ## Arguments
+//! - SRC: source address.
+//! - TYPE: `unreachable`, `sourcequench`, `redirect`, `timeexceeded`, `parameterproblem`, or
+//!   the number of one of them.
+//! - CODE: default 0. A number, or by type `net host protocol port needfrag
+//!   sourceroutefailed adminprohib`; `net host`; `transit reassembly`; `erroratptr missingopt
+//!   length`.
+//! - BADADDRS: addresses, separated by blanks, that get no answer: the subnets' broadcast
+//!   addresses.
+//! - MTU: longest error, default 576 bytes.
+//! - PMTU: the MTU that needfrag tells.
+//! - SET_FIX_ANNO (USE_FIX_ANNO): whether to ask `FixIPSrc`, default true.
+//! - FROM: prefixes, with blanks between them: only packets from there are answered. A redirect
+//!   is for neighbours only (RFC 1812 section 5.2.7.2): there the next hop must be in the same prefix
+//!   as the sender, and if the prefix is written as an address of the router, such as 10.0.0.1/24,
+//!   the redirect comes from that one.
+//! - PRECEDENCE: of errors other than source quench, which then have the packet's TOS as well; RFC
+//!   1812 section 4.3.2.5 wants 6 or 7. Without it all of that byte is 0, as in Click.
+//! - RATE: most errors a second, default 1000, with bursts of a tenth; 0 for no bound.
+//!
+//! A parameter problem points at the byte that `IPGWOptions` annotated; a redirect names the
+//! gateway of the destination annotation.
+//!
+//! ## Handlers
+//! - `src`, `mtu`, `pmtu` (read, write): as the arguments.
+//! - `errors`, `limited` (read): errors sent; errors not sent because of RATE.
+//!
+//! ## See also
+//! `DecIPTTL`, `FixIPSrc`, `IPFragmenter`, `IPGWOptions`, `ICMP6Error`
+
+use std::net::Ipv4Addr;
+
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Ipv4Prefix, Names, Packet,
+    PacketType, Value, handlers, parse,
+};
+use europa_packet::icmp::{self, IcmpType};
+use europa_packet::ipv4::option;
+use europa_packet::{Header, IcmpHeader, IpProtocol, Ipv4Header, Ipv4Packet, checksum};
+use europa_pool::packet::annotation::{FIX_IP_SRC, ICMP_PARAMETER_PROBLEM};
+use zerocopy::IntoBytes;
+use zerocopy::network_endian::{U16, U32};
+
+use crate::shared::made::{make, write};
+use crate::shared::rate::Rate;
+
+/// Answers packets with ICMP errors.
+pub(crate) struct ICMPError {
+    source: Ipv4Addr,
+    kind: IcmpType,
+    code: u8,
+    bad: Vec<u32>,
+    /// No other host gets an answer, unless there is none.
+    from: Vec<Ipv4Prefix>,
+    mtu: usize,
+    pmtu: u16,
+    fix_source: bool,
+    precedence: Option<u8>,
+    rate: Rate,
+    id: u16,
+    errors: u64,
+    limited: u64,
+    /// Packets that were not answered.
+    silent: u64,
+}
+
+impl Default for ICMPError {
+    fn default() -> ICMPError {
+        ICMPError {
+            source: Ipv4Addr::UNSPECIFIED,
+            kind: IcmpType::UNREACHABLE,
+            code: 0,
+            bad: Vec::new(),
+            from: Vec::new(),
+            mtu: 576,
+            pmtu: 0,
+            fix_source: true,
+            precedence: None,
+            rate: Rate::new(1000),
+            id: 0,
+            errors: 0,
+            limited: 0,
+            silent: 0,
+        }
+    }
+}
+
+impl Class for ICMPError {
+    const INFO: ClassInfo = ClassInfo::new("ICMPError", "1/1").inline().consumes();
+}
+
+/// Smallest MTU: two headers of 60 bytes and 16 of ICMP.
+const LEAST: usize = 136;
+/// TTL of errors, as Click has it.
+const TTL: u8 = 200;
+
+/// A type by name.
+struct Kind(IcmpType);
+
+impl Value for Kind {
+    const WANTED: &'static str = "ICMP error type";
+
+    fn parse(text: &str, names: &Names) -> Option<Kind> {
+        let kind = match text {
+            "unreachable" => IcmpType::UNREACHABLE,
+            "sourcequench" => IcmpType::SOURCE_QUENCH,
+            "redirect" => IcmpType::REDIRECT,
+            "timeexceeded" => IcmpType::TIME_EXCEEDED,
+            "parameterproblem" => IcmpType::PARAMETER_PROBLEM,
+            number => IcmpType(u8::parse(number, names)?),
+        };
+        kind.is_error().then_some(Kind(kind))
+    }
+}
+
+/// A code by name.
+fn code(kind: IcmpType, text: &str) -> Option<u8> {
+    let names: &[(&str, u8)] = match kind {
+        IcmpType::UNREACHABLE => &[
+            ("net", icmp::unreachable::NET),
+            ("host", icmp::unreachable::HOST),
+            ("protocol", icmp::unreachable::PROTOCOL),
+            ("port", icmp::unreachable::PORT),
+            ("needfrag", icmp::unreachable::FRAGMENTATION_NEEDED),
+            ("sourceroutefailed", icmp::unreachable::SOURCE_ROUTE_FAILED),
+            ("adminprohib", icmp::unreachable::ADMINISTRATIVELY_PROHIBITED),
+        ],
+        IcmpType::REDIRECT => &[("net", icmp::redirect::NET), ("host", icmp::redirect::HOST)],
+        IcmpType::TIME_EXCEEDED => &[
+            ("transit", icmp::time_exceeded::TRANSIT),
+            ("reassembly", icmp::time_exceeded::REASSEMBLY),
+        ],
+        IcmpType::PARAMETER_PROBLEM => &[("erroratptr", 0), ("missingopt", 1), ("length", 2)],
+        _ => &[],
+    };
+    let known = names.iter().find(|(name, _)| *name == text).map(|(_, code)| *code);
+    known.or_else(|| u8::parse(text, &Names::default()))
+}
+
+/// A source route option that is in order: its offset in the options and its bytes.
+fn source_route<'a>(packet: &Ipv4Packet<'a>) -> Option<(usize, &'a [u8])> {
+    for found in packet.options() {
+        let found = found.ok()?;
+        if !matches!(found.kind, option::LOOSE_SOURCE_ROUTE | option::STRICT_SOURCE_ROUTE) {
+            continue;
+        }
+        let bytes = packet.options.get(found.offset..found.offset + found.data.len() + 2)?;
+        let pointer = usize::from(*bytes.get(2)?);
+        let in_order = pointer >= 4 && pointer.is_multiple_of(4) && pointer <= bytes.len() + 1;
+        return in_order.then_some((found.offset, bytes));
+    }
+    None
+}
+
+impl ICMPError {
+    /// Whether packets from or to an address concern one host.
+    fn is_unicast(&self, address: u32) -> bool {
+        address >> 28 != 0xe && address != u32::MAX && !self.bad.contains(&address)
+    }
+
+    /// Whether errors may be sent to an address (RFC 1812 section 5.3.7).
+    fn is_host(&self, address: u32) -> bool {
+        let net = address >> 24;
+        self.is_unicast(address) && net != 0 && net != 127 && net < 0xf0
+    }
+
+    /// The source address of the error, if FROM asks for it.
+    fn source(&self, sender: u32, packet: &Packet) -> Option<Ipv4Addr> {
+        if self.from.is_empty() {
+            return Some(self.source);
+        }
+        let holds = |prefix: &Ipv4Prefix, address| address & prefix.mask() == prefix.network();
+        if self.kind != IcmpType::REDIRECT {
+            return self.from.iter().any(|prefix| holds(prefix, sender)).then_some(self.source);
+        }
+        let next_hop = packet.dst_ip();
+        let both = |prefix: &&Ipv4Prefix| holds(prefix, sender) && holds(prefix, next_hop);
+        let own = self.from.iter().find(both)?;
+        let is_address = own.length == 32 || u32::from(own.address) != own.network();
+        Some(if is_address { own.address } else { self.source })
+    }
+
+    /// Type of service of an error about a packet that has this one.
+    fn tos(&self, tos: u8) -> u8 {
+        match self.precedence {
+            _ if self.kind == IcmpType::SOURCE_QUENCH => tos & 0xe0,
+            Some(precedence) => precedence << 5 | tos & 0x1c,
+            None => 0,
+        }
+    }
+
+    /// Whether a packet is answered; gives its source route, if the error is to have it.
+    fn concerns<'a>(&self, packet: &Packet, whole: &Ipv4Packet<'a>) -> Option<Option<&'a [u8]>> {
+        let header = whole.header;
+        let about_icmp = header.protocol == IpProtocol::ICMP;
+        let link = packet.packet_type();
+        if !self.is_unicast(header.destination.get())
+            || !self.is_host(header.source.get())
+            || header.fragment_offset() != 0
+            || matches!(link, PacketType::Broadcast | PacketType::Multicast)
+            || about_icmp && whole.payload.first().is_none_or(|kind| IcmpType(*kind).is_error())
+        {
+            return None;
+        }
+        let Some((offset, route)) = source_route(whole) else { return Some(None) };
+        if self.kind == IcmpType::REDIRECT {
+            return None;
+        }
+        // The route itself may be wrong.
+        let [byte] = packet.annotation(ICMP_PARAMETER_PROBLEM);
+        let at = usize::from(byte).wrapping_sub(Ipv4Header::LEN + offset);
+        let guilty = self.kind == IcmpType::PARAMETER_PROBLEM && self.code == 0;
+        Some((!guilty || at >= route.len()).then_some(route))
+    }
+
+    /// The part of the ICMP header that depends on the type.
+    fn rest(&self, packet: &Packet) -> u32 {
+        match (self.kind, self.code) {
+            (IcmpType::PARAMETER_PROBLEM, 0) => {
+                let [byte] = packet.annotation(ICMP_PARAMETER_PROBLEM);
+                u32::from(byte) << 24
+            }
+            (IcmpType::REDIRECT, _) => packet.dst_ip(),
+            (IcmpType::UNREACHABLE, icmp::unreachable::FRAGMENTATION_NEEDED) => {
+                u32::from(self.pmtu)
+            }
+            _ => 0,
+        }
+    }
+
+    /// The error about a packet, if there is one.
+    fn error(&mut self, packet: &Packet, context: &Context<'_>) -> Option<Packet> {
+        let bytes = packet.network_header()?;
+        // The packet may be cut short, but the header must be whole.
+        let whole = match Ipv4Packet::parse(bytes) {
+            Ok(whole) => whole,
+            Err(_) => return None,
+        };
+        let route = self.concerns(packet, &whole)?;
+        let source = self.source(whole.header.source.get(), packet)?;
+        if !self.rate.allows(context.now_ns()) {
+            self.limited += 1;
+            return None;
+        }
+        let mut options = [0; 40];
+        let options_len = route.map_or(0, |route| reversed(route, &mut options));
+        let header_len = Ipv4Header::LEN + options_len;
+        let quoted = bytes.get(..usize::from(whole.header.total_len.get()))?;
+        let room = self.mtu.saturating_sub(header_len + IcmpHeader::LEN);
+        let quoted = quoted.get(..room).unwrap_or(quoted);
+        let message_len = IcmpHeader::LEN + quoted.len();
+
+        let mut error = make(context, header_len + message_len)?;
+        self.id = self.id.wrapping_add(1);
+        let destination = whole.header.source_addr();
+        let mut header = Ipv4Header {
+            version_ihl: 0x40 | (header_len / 4) as u8,
+            total_len: U16::new((header_len + message_len) as u16),
+            id: U16::new(self.id),
+            ttl: TTL,
+            checksum: U16::new(0),
+            tos: self.tos(whole.header.tos),
+            ..Ipv4Header::new(source, destination, IpProtocol::ICMP, 0)?
+        };
+        let options = options.get(..options_len)?;
+        let sum = checksum::sum(header.as_bytes()) + checksum::sum(options);
+        header.checksum.set(sum.checksum());
+        let mut message = IcmpHeader {
+            kind: self.kind,
+            code: self.code,
+            checksum: U16::new(0),
+            rest: U32::new(self.rest(packet)),
+        };
+        let sum = checksum::sum(message.as_bytes()) + checksum::sum(quoted);
+        message.checksum.set(sum.checksum());
+        let rest = write(error.data_mut(), header.as_bytes());
+        let rest = write(rest, options);
+        let rest = write(rest, message.as_bytes());
+        write(rest, quoted);
+        error.set_network_header(0, header_len);
+        error.set_dst_ip(destination.into());
+        error.set_interface(packet.interface());
+        if self.fix_source {
+            error.set_annotation(FIX_IP_SRC, [1]);
+        }
+        self.errors += 1;
+        Some(error)
+    }
+}
+
+/// Writes a source route backwards, from the routers passed, and returns its padded length.
+fn reversed(route: &[u8], to: &mut [u8; 40]) -> usize {
+    let passed = route.get(2).map_or(0, |pointer| usize::from(*pointer)).saturating_sub(4);
+    let length = passed + 3;
+    let rest = write(to, &[route.first().copied().unwrap_or(0), length as u8, 4]);
+    let routers = route.get(3..3 + passed).unwrap_or_default();
+    routers.rchunks(4).fold(rest, |rest, router| write(rest, router));
+    length.next_multiple_of(4).min(40)
+}
+
+impl Element for ICMPError {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let old: Option<bool> = arguments.keyword("USE_FIX_ANNO")?;
+        self.fix_source = arguments.keyword("SET_FIX_ANNO")?.or(old).unwrap_or(true);
+        self.mtu = arguments.keyword("MTU")?.unwrap_or(self.mtu).max(LEAST);
+        self.pmtu = arguments.keyword("PMTU")?.unwrap_or(self.pmtu);
+        let text: String = arguments.keyword("FROM")?.unwrap_or_default();
+        for word in text.split_whitespace() {
+            self.from.push(arguments.value("FROM", 0, word)?);
+        }
+        self.precedence = arguments.keyword("PRECEDENCE")?;
+        if self.precedence.is_some_and(|precedence| precedence > 7) {
+            return Err(ConfigError::other("PRECEDENCE: at most 7"));
+        }
+        self.rate = Rate::new(arguments.keyword("RATE")?.unwrap_or(1000));
+        self.source = arguments.mandatory("SRC")?;
+        self.kind = arguments.mandatory::<Kind>("TYPE")?.0;
+        let text: String = arguments.positional("CODE")?.unwrap_or_else(|| "0".to_owned());
+        self.code = code(self.kind, &text).ok_or_else(|| ConfigError::Value {
+            name: "CODE".to_owned(),
+            index: Some(2),
+            found: text,
+            wanted: "ICMP code of this type".to_owned(),
+        })?;
+        let text: String = arguments.positional("BADADDRS")?.unwrap_or_default();
+        for word in text.split_whitespace() {
+            self.bad.push(arguments.value::<Ipv4Addr>("BADADDRS", 3, word)?.into());
+        }
+        arguments.finish()
+    }
+
+    fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
+        batch.retain(|packet| match self.error(packet, context) {
+            Some(error) => {
+                *packet = error;
+                true
+            }
+            None => {
+                self.silent += 1;
+                false
+            }
+        });
+    }
+
+    fn lost(&self) -> u64 {
+        self.silent
+    }
+
+    handlers! { this, context, value;
+        both "src" => this.source;
+        both "mtu" => this.mtu, set { this.mtu = parse::<usize>("mtu", value)?.max(LEAST); };
+        both "pmtu" => this.pmtu;
+        read "errors" => this.errors;
+        read "limited" => this.limited;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bench;
+    use europa_packet::{Frame, ipv4};
+
+    const A: [u8; 4] = [10, 0, 0, 2];
+    const B: [u8; 4] = [10, 1, 0, 2];
+    const OWN: [u8; 4] = [10, 0, 0, 1];
+
+    fn run(arguments: &[&str], bytes: &[u8], prepare: impl Fn(&mut Packet)) -> Option<Vec<u8>> {
+        let mut bench = Bench::new("ICMPError", arguments);
+        let mut packet = bench.arena.packet(bytes).unwrap();
+        packet.set_network_header(0, bytes.first().map_or(0, |b| usize::from(b & 15) * 4));
+        prepare(&mut packet);
+        let out = bench.push_packets(0, vec![packet]).pop()?;
+        let packet = &bench.out[0].1;
+        assert_eq!((packet.dst_ip(), packet.annotation(FIX_IP_SRC)), (0x0a00_0002, [1]));
+        Some(out.1)
+    }
+
+    fn wanted(kind: u8, code: u8, rest: u32, quoted: &[u8]) -> Vec<u8> {
+        let mut message = vec![kind, code, 0, 0];
+        message.extend(rest.to_be_bytes());
+        message.extend(quoted);
+        Frame::bare().ipv4(OWN, A).ttl(200).id(1).icmp(&message)
+    }
+
+    #[test]
+    fn errors_say_what_is_wrong() {
+        let bytes = Frame::bare().ipv4(A, B).udp(1, 2, b"hello");
+        for (arguments, kind, code, rest) in [
+            (&["timeexceeded"][..], 11, 0, 0),
+            (&["unreachable", "host"], 3, 1, 0),
+            (&["unreachable", "needfrag", "PMTU 1400"], 3, 4, 1400),
+            (&["redirect", "host"], 5, 1, 0x0a00_00fe),
+            (&["parameterproblem", "erroratptr"], 12, 0, 21 << 24),
+            (&["3", "13"], 3, 13, 0),
+        ] {
+            let arguments = [&["10.0.0.1"], arguments].concat();
+            let error = run(&arguments, &bytes, |packet| {
+                packet.set_dst_ip(0x0a00_00fe);
+                packet.set_annotation(ICMP_PARAMETER_PROBLEM, [21]);
+            });
+            assert_eq!(error, Some(wanted(kind, code, rest, &bytes)), "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn errors_are_no_longer_than_576_bytes() {
+        for (length, quoted) in [(1000, 548), (548 - 28, 548), (547 - 28, 547)] {
+            let bytes = Frame::bare().ipv4(A, B).udp(1, 2, &vec![7; length]);
+            let error = run(&["10.0.0.1", "timeexceeded"], &bytes, |_| {});
+            assert_eq!(error, Some(wanted(11, 0, 0, &bytes[..quoted])), "{length}");
+        }
+        // Padding behind the packet is not quoted.
+        let bytes = Frame::bare().ipv4(A, B).udp(1, 2, b"");
+        let padded = [&bytes[..], &[0; 18]].concat();
+        let error = run(&["10.0.0.1", "timeexceeded"], &padded, |_| {});
+        assert_eq!(error, Some(wanted(11, 0, 0, &bytes)));
+    }
+
+    #[test]
+    fn some_packets_are_not_answered() {
+        let from = |source: [u8; 4]| Frame::bare().ipv4(source, B).udp(1, 2, b"x");
+        let to = |target: [u8; 4]| Frame::bare().ipv4(A, target).udp(1, 2, b"x");
+        let icmp = |kind: u8| Frame::bare().ipv4(A, B).icmp(&[kind, 0, 0, 0, 0, 0, 0, 0]);
+        let fragment = |bits| Frame::bare().ipv4(A, B).flags_fragment(bits).udp(1, 2, b"x");
+        for (name, bytes, answered) in [
+            ("ping", icmp(8), true),
+            ("unreachable", icmp(3), false),
+            ("time exceeded", icmp(11), false),
+            ("redirect", icmp(5), false),
+            ("nothing of ICMP", Frame::bare().ipv4(A, B).icmp(&[]), false),
+            ("first fragment", fragment(ipv4::MORE_FRAGMENTS), true),
+            ("later fragment", fragment(1), false),
+            ("to a group", to([224, 0, 0, 5]), false),
+            ("to everybody", to([255; 4]), false),
+            ("to a broadcast address", to([10, 0, 0, 255]), false),
+            ("from net 0", from([0, 0, 0, 1]), false),
+            ("from itself", from([127, 0, 0, 1]), false),
+            ("from a group", from([224, 0, 0, 1]), false),
+            ("from class E", from([240, 0, 0, 1]), false),
+            ("from a broadcast address", from([10, 0, 0, 255]), false),
+            ("short", to(B)[..19].to_vec(), false),
+            ("empty", Vec::new(), false),
+        ] {
+            let arguments = ["10.0.0.1", "timeexceeded", "transit", "10.0.0.255"];
+            assert_eq!(run(&arguments, &bytes, |_| {}).is_some(), answered, "{name}");
+        }
+        // FROM, next hop → source of a redirect, whether others are sent
+        for (from, next_hop, source, others) in [
+            ("10.0.0.0/24", [10, 0, 0, 7], Some(OWN), true),
+            ("10.0.7.1/24 10.0.0.3/24", [10, 0, 0, 7], Some([10, 0, 0, 3]), true),
+            ("10.0.7.1/24 10.0.0.3/24", [10, 0, 7, 7], None, true),
+            ("10.1.0.0/16 10.2.0.0/16", [10, 1, 0, 7], None, false),
+        ] {
+            let from = format!("FROM {from}");
+            let set = |packet: &mut Packet| packet.set_dst_ip(u32::from_be_bytes(next_hop));
+            let redirect = run(&["10.0.0.1", "redirect", "host", &from], &to(B), set);
+            let found = redirect.and_then(|bytes| bytes[12..16].try_into().ok());
+            assert_eq!(found, source, "{from} {next_hop:?}");
+            assert_eq!(run(&["10.0.0.1", "unreachable", &from], &to(B), set).is_some(), others);
+        }
+        for kind in [PacketType::Broadcast, PacketType::Multicast] {
+            let set = |packet: &mut Packet| packet.set_packet_type(kind);
+            assert_eq!(run(&["10.0.0.1", "timeexceeded"], &to(B), set), None);
+        }
+    }
+
+    #[test]
+    fn precedence_is_that_of_routers_if_wanted() {
+        let mut bytes = Frame::bare().ipv4(A, B).udp(1, 2, b"x");
+        bytes[1] = 0xb9;
+        for (kind, precedence, tos) in [
+            ("timeexceeded", None, 0),
+            ("timeexceeded", Some("PRECEDENCE 6"), 0xd8),
+            ("sourcequench", Some("PRECEDENCE 6"), 0xa0),
+        ] {
+            let arguments: Vec<&str> = ["10.0.0.1", kind].into_iter().chain(precedence).collect();
+            assert_eq!(run(&arguments, &bytes, |_| {}).unwrap()[1], tos, "{arguments:?}");
+        }
+    }
+
+    #[test]
+    fn source_routes_are_reversed() {
+        let mut bytes = Frame::bare().ipv4(A, B).udp(1, 2, b"x");
+        // Two routers passed, one to come.
+        let route = [131, 15, 12, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 0];
+        bytes.splice(20..20, route);
+        bytes[0] = 0x49;
+        bytes[3] += 16;
+        let error = run(&["10.0.0.1", "timeexceeded"], &bytes, |_| {}).unwrap();
+        assert_eq!(error[20..32], [131, 11, 4, 2, 2, 2, 2, 1, 1, 1, 1, 0]);
+        assert!(checksum::verify(&error[..32]) && checksum::verify(&error[32..]));
+        assert_eq!(run(&["10.0.0.1", "redirect"], &bytes, |_| {}), None);
+    }
+
+    #[test]
+    fn errors_are_limited() {
+        let mut bench = Bench::new("ICMPError", &["10.0.0.1", "timeexceeded", "RATE 100"]);
+        let bytes = Frame::bare().ipv4(A, B).udp(1, 2, b"x");
+        let packets = || -> Vec<Packet> {
+            (0..50)
+                .map(|_| {
+                    let mut packet = bench_packet(&bench, &bytes);
+                    packet.set_network_header(0, 20);
+                    packet
+                })
+                .collect()
+        };
+        let packets = packets();
+        assert_eq!(bench.push_packets(0, packets).len(), 10);
+        assert_eq!(bench.router.read("e.limited", ""), Ok("40".into()));
+    }
+
+    fn bench_packet(bench: &Bench, bytes: &[u8]) -> Packet {
+        bench.arena.packet(bytes).unwrap()
+    }
+
+    #[test]
+    fn bad_arguments_are_refused() {
+        for (arguments, error) in [
+            (&["10.0.0.1", "echo"][..], "TYPE: expected ICMP error type, found 'echo'"),
+            (&["10.0.0.1", "8"], "TYPE: expected ICMP error type, found '8'"),
+            (
+                &["10.0.0.1", "redirect", "port"],
+                "CODE: expected ICMP code of this type, found 'port'",
+            ),
+        ] {
+            assert_eq!(Bench::error("ICMPError", arguments), error);
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! # DirectIPLookup
+//!
+//! ## Synopsis
+//! `DirectIPLookup(ADDRESS/MASK [GATEWAY] OUTPUT, ...)`
+//!
+//! ## Ports
+//! One input, any number of outputs, push.
+//!
+//! ## Description
+//! Looks up each packet's destination address annotation: the route with the longest prefix
+//! that has it says by which output the packet leaves. If the route has a gateway, the
+//! annotation becomes the gateway's address. Packets without a route are dropped.
+//!
+//! The same as `RadixIPLookup`, under the name that existing configurations use.
+//!
+//! ## Arguments
+//! - ADDRESS/MASK: the route's prefix, `10.0.0.0/8` or `10.0.0.0/255.0.0.0`.
+//! - GATEWAY: address of the next router; `-` or nothing if the destination is a neighbour.
+//! - OUTPUT: number of the output.
+//!
+//! ## Handlers
+//! - `lookup ADDRESS` (read): output and gateway.
+//! - `table`, `table ADDRESS/MASK` (read): all routes, or those within a prefix.
+//! - `count` (read): how many there are.
+//! - `add`, `set` (write): `ADDRESS/MASK [GATEWAY] OUTPUT`; `add` refuses a prefix that is there.
+//! - `remove` (write): `ADDRESS/MASK`.
+//! - `ctrl` (write): lines of `add`, `set` or `remove` and their values; all or none happen.
+//! - `load` (write): lines of `set` and a route or `remove` and a prefix; those that can be done
+//!   are done.
+//! - `flush` (write): removes all routes.
+//! - `drops` (read): packets without a route.
+//!
+//! ## See also
+//! `RadixIPLookup`
+
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
+};
+
+use crate::shared::ip_routes::{CHANGEABLE, IpRoutes};
+
+/// A table of IPv4 routes.
+#[derive(Default)]
+pub(crate) struct DirectIPLookup(pub(crate) IpRoutes);
+
+impl Class for DirectIPLookup {
+    const INFO: ClassInfo = ClassInfo::new("DirectIPLookup", "1/-").processing("h/h").inline();
+}
+
+impl Element for DirectIPLookup {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.0.configure(arguments)
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        self.0.push(batch, context);
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        CHANGEABLE
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        parameter: &str,
+        _: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        self.0.read(handler, parameter)
+    }
+
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        self.0.write(handler, value, context.outputs())
+    }
+}

@@ -1,0 +1,508 @@
+//! # ARPQuerier
+//!
+//! ## Synopsis
+//! `ARPQuerier(IP, ETH, keywords)`, `ARPQuerier(NAME, keywords)`
+//!
+//! ## Ports
+//! Two push inputs: IP packets, and ARP packets with their Ethernet headers. One to three
+//! push outputs: packets with Ethernet headers; ARP requests, if connected, else they leave
+//! by output 0; IP packets whose destination did not answer, if connected.
+//!
+//! ## Description
+//! Puts an Ethernet header before each IP packet, with the address of the neighbour that the
+//! destination annotation names. If that is not known, the packet waits, and the neighbour is
+//! asked: three times, a second apart. Further packets are dropped, or leave by output 2 for an
+//! `ICMPError`.
+//!
+//! Answers, and requests and announcements of others, are believed for neighbours that the
+//! router wants to send to, and for no others. An entry older than POLL_TIMEOUT is checked
+//! when it is used: the neighbour itself is asked, three times, and packets go on meanwhile.
+//! An entry that is older than TIMEOUT or does not answer is forgotten.
+//!
+//! Packets for 255.255.255.255 or a broadcast address go to ff:ff:ff:ff:ff:ff, packets for
+//! multicast groups to the groups' Ethernet addresses, packets for 0.0.0.0 nowhere.
+//!
+//! All tables are bounded. When half of the entries wait for answers, packets to further
+//! neighbours are dropped: so a scan of the subnet causes few requests. With output 2, the packets
+//! that wait in all `ARPQuerier` and `IP6NDSolicitor` elements together are an eighth of the pool's
+//! slots at most (but 8 in any case), a quarter of them for one neighbour.
+//!
+//! Without output 2, which Click's element has not, it asks as Click's does: only when a packet
+//! comes for a neighbour that is not known, or not for long, and then at most every 100 ms, after
+//! ten questions every 2 s. Entries and packets stay until they expire or others need the room.
+//!
+//! ## Arguments
+//! - IP: the interface's IP address, with its prefix length if it has one. Several, with
+//!   blanks between them, for several subnets: a request has the source of its subnet.
+//! - ETH: the interface's Ethernet address.
+//! - CAPACITY: most packets that wait, default 2048.
+//! - ENTRY_CAPACITY: most neighbours, default 1024; 0 for 262144.
+//! - ENTRY_PACKET_CAPACITY: most packets that wait for one neighbour, default 64; a newer one
+//!   takes the place of the oldest.
+//! - TIMEOUT: default 5 minutes; 0 for never.
+//! - POLL_TIMEOUT: default 1 minute; 0 not to check.
+//! - BROADCAST: broadcast address, default that of the prefix.
+//! - BROADCAST_POLL: whether to check by asking all stations, default false.
+//! - CAPACITY_SLIM_FACTOR: without output 2, packets over CAPACITY make this fraction of the
+//!   waiting ones leave, default 2 (half of them).
+//! - TABLE: name of an `ARPTable` to use, in place of an own table with the bounds above.
+//! - STATIC: `IP ETH IP ETH ...`: neighbours that are not asked for.
+//!
+//! ## Handlers
+//! - `ipaddr` (read, write): the address that requests come from.
+//! - `broadcast` (read, write): the broadcast address.
+//! - `table` (read): a neighbour a line: address, 1 if known, Ethernet address, age.
+//! - `stats` (read): drops and queries in words.
+//! - `queries`, `responses`, `drops` (read): counts.
+//! - `count`, `length` (read): number of entries, number of packets that wait.
+//! - `insert` (write): `IP ETH`; `delete` (write): `IP`; `clear` (write): all entries;
+//!   `forget` (write): all that were learned, as when the link goes down.
+//! - `static` (write): `IP ETH`: one of STATIC.
+//! - `query` (write): `IP`: asks for it, if it is not in the table.
+//!
+//! ## See also
+//! `ARPTable`, `ARPResponder`, `ICMPError`, `IP6NDSolicitor`
+
+#[cfg(test)]
+mod tests;
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::net::Ipv4Addr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use europa_engine::{
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
+    InitContext, Ipv4Prefix, Packet, Purpose, Verdict, parse,
+};
+use europa_packet::{ArpPacket, EtherType, EthernetHeader, Header, MacAddr, arp};
+use zerocopy::IntoBytes;
+
+use crate::neighbours::arp_table::{ARPTable, DEFAULTS, table};
+use crate::shared::made::{encapsulate, make, write};
+use crate::shared::neighbour::{Alarm, Limits, Neighbours, Offer, Told, fixed, nanoseconds, pair};
+
+/// Finds neighbours' Ethernet addresses by ARP.
+pub(crate) struct ARPQuerier {
+    /// While the element runs; between, its shared part is there.
+    neighbours: Neighbours<u32>,
+    table: String,
+    /// Without output 2: asks only when packets come.
+    on_demand: bool,
+    shared: Option<Rc<RefCell<Neighbours<u32>>>>,
+    alarm: Alarm,
+    mac: MacAddr,
+    /// The first is the default.
+    addresses: Vec<Ipv4Prefix>,
+    broadcasts: Vec<u32>,
+    broadcast_poll: bool,
+    fixed: Vec<(Ipv4Addr, [u8; 6])>,
+    /// In a pass: the last packet's next hop and its header, and the time.
+    last: u32,
+    header: [u8; 14],
+    now_ns: u64,
+    /// Room for a timer's requests.
+    questions: Vec<(u32, Option<[u8; 6]>)>,
+    /// Time of the packet that is asked for.
+    asked_ns: u64,
+    queries: u64,
+    responses: u64,
+    drops: u64,
+}
+
+impl Default for ARPQuerier {
+    fn default() -> ARPQuerier {
+        ARPQuerier {
+            neighbours: Neighbours::new(Limits::NONE, [0; 6], [0; 2]),
+            table: String::new(),
+            on_demand: false,
+            shared: None,
+            alarm: Alarm::default(),
+            mac: MacAddr::ZERO,
+            addresses: Vec::new(),
+            broadcasts: Vec::new(),
+            broadcast_poll: false,
+            fixed: Vec::new(),
+            last: 0,
+            header: [0; 14],
+            now_ns: 0,
+            questions: Vec::new(),
+            asked_ns: 0,
+            queries: 0,
+            responses: 0,
+            drops: 0,
+        }
+    }
+}
+
+impl Class for ARPQuerier {
+    const INFO: ClassInfo =
+        ClassInfo::new("ARPQuerier", "2/1-3").processing("h/h").flow("xy/x").inline().consumes();
+}
+
+/// The broadcast address of a prefix, if it has one (RFC 3021: 31 bits have not).
+fn broadcast(prefix: Ipv4Prefix) -> Option<u32> {
+    (prefix.length < 31).then(|| prefix.network() | !prefix.mask())
+}
+
+/// The Ethernet address of a group (RFC 1112 section 6.4), or the broadcast address.
+fn group(address: u32, broadcasts: &[u32]) -> Option<[u8; 6]> {
+    if address == u32::MAX || broadcasts.contains(&address) {
+        return Some([0xff; 6]);
+    }
+    let [a, b, c, d] = address.to_be_bytes();
+    (a & 0xf0 == 0xe0).then_some([1, 0, 0x5e, b & 0x7f, c, d])
+}
+
+impl ARPQuerier {
+    /// Fetches the table that is shared with others, or puts it back.
+    fn exchange(&mut self) {
+        if let Some(shared) = &self.shared {
+            std::mem::swap(&mut self.neighbours, &mut shared.borrow_mut());
+            self.neighbours.set_source(self.mac.0);
+        }
+    }
+
+    /// Has the timer set to when the table needs it.
+    pub(crate) fn set_alarm(&mut self, context: &mut Context<'_>) {
+        self.alarm.set(&self.neighbours, context);
+    }
+
+    fn source(&self, target: u32) -> Ipv4Addr {
+        let own = self.addresses.iter().find(|own| target & own.mask() == own.network());
+        own.or(self.addresses.first()).map_or(Ipv4Addr::UNSPECIFIED, |own| own.address)
+    }
+
+    /// Asks for an address: all stations, or the neighbour itself.
+    fn ask(&mut self, target: u32, mac: Option<[u8; 6]>, context: &mut Context<'_>) {
+        self.queries += 1;
+        let destination = match mac {
+            Some(mac) if !self.broadcast_poll => MacAddr(mac),
+            _ => MacAddr::BROADCAST,
+        };
+        let header = EthernetHeader { destination, source: self.mac, ether_type: EtherType::ARP };
+        let request = ArpPacket::request(self.mac, self.source(target), target.into());
+        let Some(mut packet) = make(context, EthernetHeader::LEN + ArpPacket::LEN) else { return };
+        let rest = write(packet.data_mut(), header.as_bytes());
+        write(rest, request.as_bytes());
+        packet.set_mac_header(0);
+        packet.set_network_header(EthernetHeader::LEN, ArpPacket::LEN);
+        packet.set_timestamp_ns(self.asked_ns);
+        let output = usize::from(context.outputs() > 1);
+        context.push(output, packet);
+    }
+
+    fn send(&mut self, mut packet: Packet, header: &[u8; 14], context: &mut Context<'_>) {
+        if encapsulate(&mut packet, header) {
+            context.push(0, packet);
+        } else {
+            self.drops += 1;
+        }
+    }
+
+    /// A packet whose neighbour is not known for sure.
+    fn find(&mut self, packet: Packet, context: &mut Context<'_>) {
+        let (target, now_ns) = (packet.dst_ip(), context.now_ns());
+        self.asked_ns = packet.timestamp_ns();
+        if let Some(mac) = group(target, &self.broadcasts) {
+            let mut header = [0; 14];
+            let rest = write(&mut header, &mac);
+            let rest = write(rest, &self.mac.0);
+            write(rest, &EtherType::IPV4.0);
+            self.send(packet, &header, context);
+        } else if target == 0 {
+            self.drops += 1;
+        } else {
+            match self.neighbours.offer(target, packet, now_ns) {
+                Offer::Send(packet, header) => self.send(packet, &header, context),
+                Offer::SendAndProbe(packet, header) => {
+                    self.ask(target, header.first_chunk().copied(), context);
+                    self.send(packet, &header, context);
+                }
+                Offer::WaitsAndAsk => self.ask(target, None, context),
+                Offer::Waits | Offer::Refused => {}
+            }
+        }
+    }
+
+    /// Takes in an ARP packet of another station.
+    fn hear(&mut self, packet: &Packet, context: &mut Context<'_>) -> Option<()> {
+        let (ethernet, rest) = EthernetHeader::parse(packet.data())?;
+        let (said, _) = ArpPacket::parse(rest)?;
+        let reply = said.operation.get() == arp::REPLY;
+        if ethernet.ether_type != EtherType::ARP
+            || !said.is_ethernet_ipv4()
+            || !(reply || said.operation.get() == arp::REQUEST)
+            || !said.sender_mac.is_unicast()
+            || said.sender_mac == self.mac && !self.on_demand
+        {
+            return None;
+        }
+        self.responses += u64::from(reply);
+        let told = Told {
+            address: said.sender_ip.get(),
+            mac: Some(said.sender_mac.0),
+            solicited: reply && !ethernet.destination.is_multicast(),
+            overrides: true,
+        };
+        self.drops += self.neighbours.learn_and_send(told, context);
+        Some(())
+    }
+}
+
+impl Each for ARPQuerier {
+    fn begin(&mut self, context: &Context<'_>) {
+        self.now_ns = context.now_ns();
+        // The unspecified address.
+        self.last = 0;
+    }
+
+    #[inline(always)]
+    fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
+        let target = packet.dst_ip();
+        if target != self.last || target == 0 {
+            match self.neighbours.header(target, self.now_ns).filter(|_| target != 0) {
+                Some(header) => (self.last, self.header) = (target, *header),
+                None => return Verdict::ALONE,
+            }
+        }
+        if encapsulate(packet, &self.header) { Verdict::ON } else { Verdict::ALONE }
+    }
+}
+
+impl Element for ARPQuerier {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let mut limits = DEFAULTS.configure(arguments)?;
+        self.on_demand = arguments.outputs() < 3;
+        limits.on_demand = self.on_demand;
+        self.table = arguments.keyword("TABLE")?.unwrap_or_default();
+        match arguments.keyword::<Duration>("POLL_TIMEOUT")? {
+            Some(Duration::ZERO) => limits.fresh_ns = limits.expire_ns,
+            Some(time) => limits.fresh_ns = nanoseconds(time).min(limits.expire_ns),
+            None => limits.fresh_ns = limits.fresh_ns.min(limits.expire_ns),
+        }
+        let own_broadcast = arguments.keyword::<Ipv4Addr>("BROADCAST")?;
+        self.broadcast_poll = arguments.keyword("BROADCAST_POLL")?.unwrap_or(false);
+        self.fixed = fixed(arguments)?;
+        let text: String = arguments.mandatory("IP")?;
+        let words = text.split_whitespace();
+        // Of a name that has one, the prefix.
+        let named = |word: &str| arguments.value("IP", 0, &format!("{word}:ipnet"));
+        let address = |word| named(word).or_else(|_| arguments.value("IP", 0, word));
+        self.addresses = words.map(address).collect::<Result<_, _>>()?;
+        // A name may stand for both.
+        self.mac = MacAddr(match arguments.positional("ETH")? {
+            Some(mac) => mac,
+            None => arguments.value("ETH", 0, &text)?,
+        });
+        self.broadcasts = match own_broadcast {
+            Some(address) => vec![address.into()],
+            None => self.addresses.iter().filter_map(|prefix| broadcast(*prefix)).collect(),
+        };
+        if !limits.on_demand {
+            limits.entries = limits.entries.max(self.fixed.len() * 2);
+        }
+        self.neighbours = Neighbours::new(limits, self.mac.0, EtherType::IPV4.0);
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        self.neighbours.set_share(context.share(Purpose::Neighbours));
+        if !self.table.is_empty() {
+            let index = context.find(&self.table);
+            let found = index.and_then(|index| context.element(index));
+            let table = found.and_then(|e| (e as &mut dyn Any).downcast_mut::<ARPTable>());
+            let wrong = || ConfigError::other(format!("TABLE: no ARPTable '{}'", self.table));
+            self.shared = Some(table.ok_or_else(wrong)?.share());
+        }
+        self.exchange();
+        for (address, mac) in &self.fixed {
+            self.neighbours.insert((*address).into(), *mac, true, context.now_ns(), |_, _| {});
+        }
+        self.exchange();
+        Ok(())
+    }
+
+    fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        self.exchange();
+        if port == 1 {
+            for packet in batch.drain() {
+                self.hear(&packet, context);
+            }
+        } else {
+            let mut unknown = context.take_batch();
+            self.neighbours.send_known(batch, &mut unknown, Packet::dst_ip, context);
+            for packet in unknown.drain() {
+                self.find(packet, context);
+            }
+            context.give_batch(unknown);
+        }
+        self.set_alarm(context);
+        self.exchange();
+    }
+
+    fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {
+        self.exchange();
+        self.alarm.ran();
+        self.asked_ns = 0;
+        let mut questions = std::mem::take(&mut self.questions);
+        self.neighbours.tick(
+            context.now_ns(),
+            |address, mac| questions.push((address, mac)),
+            |packet| context.push(2, packet),
+        );
+        for (address, mac) in questions.drain(..) {
+            self.ask(address, mac, context);
+        }
+        self.questions = questions;
+        self.alarm.set(&self.neighbours, context);
+        self.exchange();
+    }
+
+    fn lost(&self) -> u64 {
+        self.drops + self.neighbours.drops
+    }
+
+    fn handlers(&self) -> &'static [Handler] {
+        const {
+            &[
+                Handler::both("ipaddr"),
+                Handler::both("broadcast"),
+                Handler::read("table"),
+                Handler::read("stats"),
+                Handler::read("queries"),
+                Handler::read("responses"),
+                Handler::read("drops"),
+                Handler::read("count"),
+                Handler::read("length"),
+                Handler::write("insert"),
+                Handler::write("static"),
+                Handler::write("delete"),
+                Handler::button("clear"),
+                Handler::button("forget"),
+                Handler::write("query"),
+            ]
+        }
+    }
+
+    fn read(
+        &mut self,
+        handler: &str,
+        _: &str,
+        context: &mut Context<'_>,
+    ) -> Result<String, HandlerError> {
+        self.exchange();
+        let drops = self.drops + self.neighbours.drops;
+        let answer = match handler {
+            "ipaddr" => self.source(0).to_string(),
+            "broadcast" => {
+                let first = self.broadcasts.first().copied().unwrap_or(u32::MAX);
+                Ipv4Addr::from(first).to_string()
+            }
+            "table" => table(&self.neighbours, context.now_ns()),
+            "stats" => format!("{drops} packets killed\n{} ARP queries sent\n", self.queries),
+            "queries" => self.queries.to_string(),
+            "responses" => self.responses.to_string(),
+            "drops" => drops.to_string(),
+            "count" => self.neighbours.count().to_string(),
+            "length" => self.neighbours.length().to_string(),
+            _ => String::new(),
+        };
+        self.exchange();
+        Ok(answer)
+    }
+
+    fn write(
+        &mut self,
+        handler: &str,
+        value: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        self.exchange();
+        let result = self.change(handler, value, context);
+        self.alarm.set(&self.neighbours, context);
+        self.exchange();
+        result
+    }
+
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<ARPQuerier>()
+            && old.mac == self.mac
+        {
+            self.neighbours.take_state(&mut old.neighbours);
+            (self.queries, self.responses) = (old.queries, old.responses);
+        }
+    }
+
+    fn resume(&mut self, context: &mut Context<'_>) {
+        self.exchange();
+        self.alarm.set(&self.neighbours, context);
+        self.exchange();
+    }
+}
+
+impl ARPQuerier {
+    /// Carries out a write handler.
+    fn change(
+        &mut self,
+        handler: &str,
+        value: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        let now_ns = context.now_ns();
+        match handler {
+            "ipaddr" => {
+                let address: Ipv4Addr = parse(handler, value)?;
+                if let Some(first) = self.addresses.first_mut() {
+                    first.address = address;
+                }
+            }
+            "broadcast" => {
+                let address: Ipv4Addr = parse(handler, value)?;
+                match self.broadcasts.first_mut() {
+                    Some(first) => *first = address.into(),
+                    None => self.broadcasts.push(address.into()),
+                }
+            }
+            "insert" | "static" => {
+                let (address, mac) = pair::<Ipv4Addr>(value)
+                    .ok_or_else(|| HandlerError::value(handler, value, "IP ETH"))?;
+                let mut ready = context.take_batch();
+                let room = self.neighbours.insert(
+                    address.into(),
+                    mac,
+                    handler == "static",
+                    now_ns,
+                    |mut packet, header| {
+                        if encapsulate(&mut packet, header) {
+                            drop(ready.push(packet));
+                        }
+                    },
+                );
+                context.push_batch(0, &mut ready);
+                context.give_batch(ready);
+                if !room {
+                    return Err(HandlerError::Other("the table is full".to_owned()));
+                }
+            }
+            "delete" => {
+                let address: Ipv4Addr = parse(handler, value)?;
+                self.neighbours.remove(address.into());
+            }
+            "forget" => self.neighbours.forget_learned(),
+            "clear" => {
+                self.neighbours.clear();
+                (self.queries, self.responses, self.drops) = (0, 0, 0);
+            }
+            "query" => {
+                let address: Ipv4Addr = parse(handler, value)?;
+                if self.neighbours.begin(address.into(), now_ns) {
+                    self.ask(address.into(), None, context);
+                }
+            }
+            other => return Err(HandlerError::NotFound(other.to_owned())),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,546 @@
+//! # Socket
+//!
+//! ## Synopsis
+//! `Socket("TCP", ADDR, PORT [, LOCAL_ADDR, LOCAL_PORT, ...])`,
+//! `Socket("UDP", ADDR, PORT [, LOCAL_ADDR, LOCAL_PORT, ...])`,
+//! `Socket("UNIX", FILENAME [, LOCAL_FILENAME, ...])`,
+//! `Socket("UNIX_DGRAM", FILENAME [, LOCAL_FILENAME, ...])`
+//!
+//! ## Ports
+//! At most one input, push or pull, and at most one push output. Packets do not flow through.
+//!
+//! ## Description
+//! Sends the contents of packets by a socket, and makes packets of the received data.
+//!
+//! A server binds the address and port, or the file. It talks to one TCP or Unix peer at a time,
+//! and answers the sender of the last datagram. A client connects when the router starts, and
+//! receives from its peer only; a UDP client whose ADDR is 0.0.0.0 sends to each packet's
+//! destination address annotation. A server accepts the next one when a connection ends; a client
+//! does not connect again. Data that a socket does not take at once waits. When 1024 pushed packets
+//! wait, so does the whole router, until the peer takes some, or for a second: then packets are
+//! dropped. All queues of a router together keep at most five eighths of its packet pool.
+//!
+//! At a hot swap the socket is opened again: waiting datagrams go by the new one, and data for a
+//! stream's peer is lost with the connection.
+//!
+//! In a router of a node each socket needs a grant: `listen: tcp ADDR:PORT` for a server,
+//! `connect: tcp ADDR:PORT [from LOCAL_ADDR:LOCAL_PORT]` for a client, with `udp`, `unix` or
+//! `unix_dgram` for others. It lies in the node's namespace, not in the router's.
+//!
+//! ## Arguments
+//! - CLIENT (keyword): connect, do not bind. Default: true without outputs, or with a local
+//!   address, otherwise false.
+//! - SNAPLEN (keyword): most bytes of a packet, default 2048.
+//! - HEADROOM (keyword): bytes left free in front, default 64.
+//! - TIMESTAMP (keyword): give packets the time of their arrival; default true.
+//! - SNDBUF, RCVBUF (keywords): bytes of the socket's buffers; default the system's. Not in a
+//!   router of a node.
+//! - ALLOW, DENY (keywords): names of IP route tables. A server refuses peers that are in DENY's
+//!   table and not in ALLOW's.
+//! - VERBOSE (keyword): tell of connections; default false.
+//! - NODELAY (keyword): send small segments of TCP at once; default true.
+//! - PROPER (keyword): accepted.
+//!
+//! ## Handlers
+//! - `count` (read): packets sent.
+//! - `drops` (read): packets that could not be sent.
+//! - `connected` (read): whether there is a peer to send to.
+//!
+//! ## See also
+//! `KernelTun`, `FromDevice`, `ControlSocket`
+
+use std::any::Any;
+use std::collections::VecDeque;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
+use std::rc::Rc;
+
+use europa_engine::{Interest, Resource};
+use europa_resource::{Kind, Place, Socket as Name, accept};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::socket::{
+    MsgFlags, SockaddrIn, SockaddrStorage, recv, recvmsg, send, sendmsg, setsockopt, sockopt,
+};
+
+use crate::prelude::*;
+use crate::shared::fields::Annotations;
+use crate::shared::values::Port;
+
+/// Tokens of descriptors: the socket that was opened, and the connection.
+const LISTENER: u32 = 0;
+const PEER: u32 = 1;
+/// Packets that wait for a socket to take them.
+const MOST_WAITING: usize = 1024;
+/// How long the router waits for a peer that takes nothing while so many wait, in milliseconds.
+const PATIENCE_MS: u16 = 1000;
+/// How often a socket may say that it takes more, and then not take a whole packet.
+const MOST_STALLED: u32 = 1000;
+/// Packets of one turn.
+const BURST: usize = 32;
+
+/// A socket.
+pub(crate) struct Socket {
+    resource: Option<Resource>,
+    kind: Kind,
+    client: bool,
+    snap_length: usize,
+    headroom: usize,
+    timestamp: bool,
+    verbose: bool,
+    nodelay: bool,
+    buffers: [Option<usize>; 2],
+    tables: [Option<String>; 2],
+    /// A UDP client without a peer: the port that all packets are for.
+    any: Option<u16>,
+    opened: Option<Rc<OwnedFd>>,
+    peer: Option<Rc<OwnedFd>>,
+    /// The peer that a datagram server answers.
+    remote: Option<SockaddrStorage>,
+    waiting: VecDeque<Packet>,
+    /// Its bound in the pool.
+    share: Share,
+    blocked: bool,
+    pulls: bool,
+    count: u64,
+    drops: u64,
+}
+
+impl Default for Socket {
+    fn default() -> Socket {
+        Socket {
+            resource: None,
+            kind: Kind::Tcp,
+            client: false,
+            snap_length: 2048,
+            headroom: 64,
+            timestamp: true,
+            verbose: false,
+            nodelay: true,
+            buffers: [None; 2],
+            tables: [None, None],
+            any: None,
+            opened: None,
+            peer: None,
+            remote: None,
+            waiting: VecDeque::new(),
+            share: Share::default(),
+            blocked: false,
+            pulls: false,
+            count: 0,
+            drops: 0,
+        }
+    }
+}
+
+impl Class for Socket {
+    const INFO: ClassInfo = ClassInfo::new("Socket", "0-1/0-1")
+        .processing("a/h")
+        .flow("x/y")
+        .not_inline("waits for a socket")
+        .consumes();
+}
+
+/// An address of either kind.
+fn address(
+    name: &'static str,
+    arguments: &Arguments<'_>,
+    text: &str,
+) -> Result<IpAddr, ConfigError> {
+    match text.parse::<Ipv6Addr>() {
+        Ok(address) => Ok(address.into()),
+        Err(_) => arguments.value::<Ipv4Addr>(name, 1, text).map(IpAddr::from),
+    }
+}
+
+impl Socket {
+    /// The arguments that name the places: its peer's or its own, and a local one.
+    fn places(&self, arguments: &mut Arguments<'_>) -> Result<(Place, Option<Place>), ConfigError> {
+        if self.kind.is_local() {
+            let place = |text: String| Place::parse(self.kind, &text).map_err(ConfigError::other);
+            let at = place(arguments.mandatory("FILENAME")?)?;
+            let from = arguments.positional("LOCAL_FILENAME")?.map(place).transpose()?;
+            return Ok((at, from));
+        }
+        let text: String = arguments.mandatory("ADDR")?;
+        let host = address("ADDR", arguments, &text)?;
+        let port: Port = arguments.mandatory("PORT")?;
+        let text: Option<String> = arguments.positional("LOCAL_ADDR")?;
+        let local = text.map(|text| address("LOCAL_ADDR", arguments, &text)).transpose()?;
+        let local_port: Option<Port> = arguments.positional("LOCAL_PORT")?;
+        let nowhere = match host {
+            IpAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let from = match (local, local_port) {
+            (None, None) => None,
+            (local, port) => {
+                Some(Place::inet(local.unwrap_or(nowhere), port.unwrap_or_default().0))
+            }
+        };
+        Ok((Place::inet(host, port.0), from))
+    }
+
+    /// Whether a peer may talk to it.
+    fn allows(&self, from: Option<IpAddr>, context: &mut Context<'_>) -> bool {
+        let Some(address) = from.map(|from| from.to_string()) else { return true };
+        let mut inside = |table: &Option<String>| {
+            let table = table.as_ref()?;
+            let answer = context.read_handler(&format!("{table}.lookup"), &address).ok()?;
+            Some(!answer.starts_with("-1"))
+        };
+        let [allow, deny] = &self.tables;
+        inside(allow) == Some(true) || inside(deny) != Some(true)
+    }
+
+    fn say(&self, context: &mut Context<'_>, what: &str) {
+        if self.verbose {
+            context.log_with(|name| format!("{name} :: Socket: {what}"));
+        }
+    }
+
+    /// Takes the next connection that is allowed.
+    fn accept(&mut self, context: &mut Context<'_>) {
+        let Some(listener) = self.opened.clone() else { return };
+        while self.peer.is_none() {
+            let (peer, from) = match accept(&listener, self.kind) {
+                Ok(accepted) => accepted,
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(_) => return,
+            };
+            if !self.allows(from, context) {
+                self.say(context, &format!("denied connection{}", whom(from)));
+                continue;
+            }
+            self.say(context, &format!("opened connection{}", whom(from)));
+            self.attach(Rc::new(peer), context);
+        }
+    }
+
+    /// Goes on with a connection.
+    fn attach(&mut self, peer: Rc<OwnedFd>, context: &mut Context<'_>) {
+        context.unwatch(LISTENER, Interest::Read);
+        context.watch(PEER, Interest::Read, peer.clone());
+        self.peer = Some(peer);
+        self.flush(context);
+    }
+
+    /// The connection has ended.
+    fn close(&mut self, context: &mut Context<'_>) {
+        context.unwatch(PEER, Interest::Read);
+        context.unwatch(PEER, Interest::Write);
+        self.say(context, "closed connection");
+        self.peer = None;
+        self.blocked = false;
+        self.drops += self.waiting.len() as u64;
+        self.waiting.clear();
+        self.share.set(0);
+        if let Some(listener) = self.opened.clone().filter(|_| !self.client) {
+            context.watch(LISTENER, Interest::Read, listener);
+            self.accept(context);
+        } else {
+            self.opened = None;
+        }
+    }
+
+    /// Receives one packet. An error is the system's; `Ok(None)` is the end of a stream.
+    fn receive(&mut self, context: &mut Context<'_>) -> Result<Option<Packet>, Errno> {
+        let Some(peer) = &self.peer else { return Err(Errno::EAGAIN) };
+        // Without buffers it waits in the socket.
+        let mut packet = context.arena().alloc().ok_or(Errno::EAGAIN)?;
+        // A system with a lower limit keeps its own.
+        let _ = packet.set_headroom(self.headroom);
+        let room = self.snap_length.min(packet.tailroom());
+        let space = packet.put(room).ok_or(Errno::EAGAIN)?;
+        let length = if self.kind.is_stream() {
+            recv(peer.as_raw_fd(), space, MsgFlags::empty())?
+        } else {
+            let mut parts = [io::IoSliceMut::new(space)];
+            let flags = MsgFlags::MSG_TRUNC;
+            let message = recvmsg::<SockaddrStorage>(peer.as_raw_fd(), &mut parts, None, flags)?;
+            let (length, from) = (message.bytes, message.address);
+            if !self.client {
+                let host = from.as_ref().and_then(SockaddrStorage::as_sockaddr_in);
+                if !self.allows(host.map(|host| host.ip().into()), context) {
+                    self.say(context, "dropped a datagram");
+                    return Err(Errno::EINTR);
+                }
+                self.remote = from;
+            }
+            length
+        };
+        if length == 0 {
+            return if self.kind.is_stream() { Ok(None) } else { Err(Errno::EINTR) };
+        }
+        // It had that much, or was cut.
+        let _ = packet.take(room.saturating_sub(length));
+        packet.set_extra_length(u32::try_from(length.saturating_sub(room)).unwrap_or(u32::MAX));
+        if self.timestamp {
+            packet.set_timestamp_ns(context.wall_ns());
+        }
+        Ok(Some(packet))
+    }
+
+    /// Whether there is a peer.
+    fn reaches(&self) -> bool {
+        self.peer.is_some() && (self.kind.is_stream() || self.client || self.remote.is_some())
+    }
+
+    /// Waits until the peer takes more; whether it does.
+    fn waits(&self) -> bool {
+        let Some(peer) = self.peer.as_ref().filter(|_| self.reaches()) else { return false };
+        let mut wait = [PollFd::new(peer.as_fd(), PollFlags::POLLOUT)];
+        poll(&mut wait, PATIENCE_MS).is_ok_and(|count| count > 0)
+    }
+
+    /// Sends waiting data, as far as the socket takes it.
+    fn flush(&mut self, context: &mut Context<'_>) {
+        let mut refused = false;
+        while let Some(packet) = self.waiting.front_mut() {
+            let Some(peer) = &self.peer else { return };
+            match send_packet(peer, packet, self.kind, self.any, self.remote.as_ref()) {
+                Ok(()) => {
+                    refused = false;
+                    self.count += 1;
+                    self.waiting.pop_front();
+                }
+                Err(Errno::EINTR) => {}
+                // Reports a datagram that went before; this one is not sent yet.
+                Err(Errno::ECONNREFUSED) if !self.kind.is_stream() && !refused => refused = true,
+                Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINPROGRESS | Errno::ENOTCONN)
+                    if self.kind.is_stream() || self.client =>
+                {
+                    if !self.blocked {
+                        self.blocked = true;
+                        context.watch(PEER, Interest::Write, peer.clone());
+                    }
+                    return;
+                }
+                Err(error) if self.kind.is_stream() => {
+                    self.say(context, error.desc());
+                    return self.close(context);
+                }
+                // Too long, or without a receiver: this one is lost, the next may pass.
+                Err(_) => {
+                    refused = false;
+                    self.drops += 1;
+                    self.waiting.pop_front();
+                }
+            }
+        }
+        if std::mem::take(&mut self.blocked) {
+            context.unwatch(PEER, Interest::Write);
+        }
+    }
+}
+
+/// The peer of a connection, if it has an address.
+fn whom(from: Option<IpAddr>) -> String {
+    from.map_or_else(String::new, |from| format!(" from {from}"))
+}
+
+/// Sends a packet; of a stream, the sent part is off it when the socket is full.
+fn send_packet(
+    peer: &OwnedFd,
+    packet: &mut Packet,
+    kind: Kind,
+    any: Option<u16>,
+    remote: Option<&SockaddrStorage>,
+) -> Result<(), Errno> {
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    if kind.is_stream() {
+        while !packet.data().is_empty() {
+            let sent = send(peer.as_raw_fd(), packet.data(), flags)?;
+            // No more than there was.
+            let _ = packet.pull(sent);
+        }
+        return Ok(());
+    }
+    let sent = match (any, remote) {
+        (Some(port), _) => {
+            let [a, b, c, d] = packet.annotation(annotation::DST_IP);
+            let to = SockaddrIn::new(a, b, c, d, port);
+            sendmsg(peer.as_raw_fd(), &[io::IoSlice::new(packet.data())], &[], flags, Some(&to))
+        }
+        (None, Some(to)) => {
+            sendmsg(peer.as_raw_fd(), &[io::IoSlice::new(packet.data())], &[], flags, Some(to))
+        }
+        (None, None) => send(peer.as_raw_fd(), packet.data(), flags),
+    };
+    sent.map(drop)
+}
+
+impl Element for Socket {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let kind: String = arguments.mandatory("TYPE")?;
+        self.kind = match kind.to_ascii_uppercase().as_str() {
+            "TCP" => Kind::Tcp,
+            "UDP" => Kind::Udp,
+            "UNIX" => Kind::Unix,
+            "UNIX_DGRAM" => Kind::UnixDatagram,
+            _ => return Err(ConfigError::at(0, format!("unknown socket type '{kind}'"))),
+        };
+        self.verbose = arguments.keyword("VERBOSE")?.unwrap_or(false);
+        self.snap_length = arguments.keyword("SNAPLEN")?.unwrap_or(2048);
+        self.headroom = arguments.keyword("HEADROOM")?.unwrap_or(64);
+        self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(true);
+        self.buffers = [arguments.keyword("SNDBUF")?, arguments.keyword("RCVBUF")?];
+        self.tables = [arguments.keyword("ALLOW")?, arguments.keyword("DENY")?];
+        self.nodelay = arguments.keyword("NODELAY")?.unwrap_or(true);
+        arguments.keyword::<bool>("PROPER")?;
+        let client: Option<bool> = arguments.keyword("CLIENT")?;
+        let (at, from) = self.places(arguments)?;
+        self.client = client.unwrap_or(arguments.outputs() == 0 || from.is_some());
+        if let (Kind::Udp, true, Place::Inet(to)) = (self.kind, self.client, &at) {
+            self.any = to.ip().is_unspecified().then_some(to.port());
+        }
+        self.resource = Some(match self.client {
+            true => Resource::Connect(Name { kind: self.kind, at, from }),
+            false => Resource::Listen(Name { kind: self.kind, at, from: None }),
+        });
+        arguments.finish()
+    }
+
+    fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        let Some(resource) = &self.resource else { return Ok(()) };
+        let opened = Rc::new(context.open(resource)?);
+        for (name, bytes) in ["SNDBUF", "RCVBUF"].into_iter().zip(self.buffers) {
+            let set = |bytes| match name {
+                "SNDBUF" => setsockopt(&*opened, sockopt::SndBuf, bytes),
+                _ => setsockopt(&*opened, sockopt::RcvBuf, bytes),
+            };
+            if let Some(Err(error)) = bytes.as_ref().map(set) {
+                return Err(ConfigError::other(format!("{name}: {}", error.desc())));
+            }
+        }
+        if self.kind == Kind::Tcp && !self.nodelay {
+            // Connections that a server accepts have it too. A socket that stands in has no such
+            // option.
+            let _ = setsockopt(&*opened, sockopt::TcpNoDelay, &false);
+        }
+        self.opened = Some(opened.clone());
+        if self.kind.is_stream() && !self.client {
+            context.watch(LISTENER, Interest::Read, opened);
+        } else {
+            // Also without an output: the end of a stream is seen by reading.
+            context.watch(PEER, Interest::Read, opened.clone());
+            self.peer = Some(opened);
+        }
+        self.share = context.share(Purpose::Queues);
+        self.pulls = context.is_pull(0);
+        if self.pulls {
+            context.add_task(1024);
+        }
+        Ok(())
+    }
+
+    fn descriptor_ready(&mut self, token: u32, interest: Interest, context: &mut Context<'_>) {
+        match (token, interest) {
+            (LISTENER, _) => self.accept(context),
+            (_, Interest::Write) => {
+                self.flush(context);
+                self.share.set(self.waiting.len());
+            }
+            (_, Interest::Read) => {
+                for _ in 0..BURST {
+                    match self.receive(context) {
+                        Ok(Some(packet)) => context.push(0, packet),
+                        Ok(None) => return self.close(context),
+                        Err(Errno::EINTR) => {}
+                        // Of a datagram without a receiver.
+                        Err(Errno::ECONNREFUSED) if !self.kind.is_stream() => {}
+                        Err(Errno::EAGAIN) => return,
+                        Err(error) => {
+                            self.say(context, error.desc());
+                            return self.close(context);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let mut stalled = 0;
+        loop {
+            let room = MOST_WAITING.saturating_sub(self.waiting.len());
+            let room = room.min(self.share.left()).max(usize::from(self.waiting.is_empty()));
+            self.waiting.extend(batch.drain_front(if self.reaches() { room } else { 0 }));
+            if !self.blocked {
+                self.flush(context);
+            }
+            if batch.is_empty() || stalled == MOST_STALLED || !self.waits() {
+                break;
+            }
+            let before = self.waiting.len();
+            self.flush(context);
+            stalled = if self.waiting.len() < before { 0 } else { stalled + 1 };
+        }
+        self.drops += batch.len() as u64;
+        self.share.set(self.waiting.len());
+    }
+
+    fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        if self.blocked || !self.reaches() || !self.waiting.is_empty() {
+            return false;
+        }
+        let mut batch = context.take_batch();
+        let count = context.pull(0, BURST, &mut batch);
+        self.waiting.extend(batch.drain());
+        context.give_batch(batch);
+        self.flush(context);
+        self.share.set(self.waiting.len());
+        count > 0
+    }
+
+    /// Datagrams that wait go by the new socket. Of a stream, half a packet may have gone by the old
+    /// connection, which ends: waiting data for it is lost.
+    fn take_state(&mut self, old: &mut dyn Element) {
+        if let Some(old) = (old as &mut dyn Any).downcast_mut::<Socket>()
+            && old.resource == self.resource
+            && !self.kind.is_stream()
+        {
+            self.waiting.append(&mut old.waiting);
+            self.share.set(self.waiting.len());
+            self.remote = old.remote;
+        }
+    }
+
+    fn resume(&mut self, context: &mut Context<'_>) {
+        self.flush(context);
+        self.share.set(self.waiting.len());
+    }
+
+    handlers! { this, context, value;
+        read "count" => this.count;
+        read "drops" => this.drops;
+        read "connected" => this.reaches();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn mistakes_are_named() {
+        for (arguments, error) in [
+            (&["SCTP", "1.2.3.4", "5"][..], "unknown socket type 'SCTP'"),
+            (&["TCP"], "ADDR: required argument missing"),
+            (&["TCP", "x", "5"], "ADDR: expected IP address, found 'x'"),
+            (&["UDP", "1.2.3.4", "70000"], "PORT: expected port, found '70000'"),
+            (&["UNIX"], "FILENAME: required argument missing"),
+            (
+                &["UNIX", "/nowhere/at/all", "CLIENT true"],
+                "unix /nowhere/at/all: No such file or directory",
+            ),
+            (
+                &["TCP", "192.0.2.1", "5", "CLIENT false"],
+                "tcp 192.0.2.1:5: Cannot assign requested address",
+            ),
+        ] {
+            assert_eq!(Bench::error("Socket", arguments), error, "{arguments:?}");
+        }
+    }
+}

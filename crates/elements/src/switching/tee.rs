@@ -1,0 +1,70 @@
+//! # Tee
+//!
+//! ## Synopsis
+//! `Tee([N])`
+//!
+//! ## Ports
+//! One input, any number of outputs, push.
+//!
+//! ## Description
+//! Sends a copy of each packet out of every output. If there is no room for a copy, that output
+//! does not get the packet.
+//!
+//! ## Arguments
+//! - N: number of outputs, which must be connected.
+//!
+//! ## Handlers
+//! None.
+//!
+//! ## See also
+//! `PaintTee`, `Switch`
+
+use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element};
+
+/// Copies packets to all outputs.
+#[derive(Default)]
+pub(crate) struct Tee;
+
+impl Class for Tee {
+    const INFO: ClassInfo = ClassInfo::new("Tee", "1/1-").processing("h/h").inline();
+}
+
+impl Element for Tee {
+    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        let outputs = arguments.outputs();
+        if let Some(wanted) = arguments.positional::<usize>("N")?
+            && wanted != outputs
+        {
+            let message = format!("N: {outputs} outputs are connected, not {wanted}");
+            return Err(ConfigError::other(message));
+        }
+        arguments.finish()
+    }
+
+    fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        let last = context.outputs().saturating_sub(1);
+        for output in 0..last {
+            for packet in batch.iter() {
+                if let Some(copy) = packet.try_clone() {
+                    context.push(output, copy);
+                }
+            }
+        }
+        context.push_batch(last, batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Bench;
+
+    #[test]
+    fn every_output_gets_every_packet() {
+        let mut bench = Bench::with_outputs("Tee", &["3"], 3);
+        let mut out = bench.push(0, &[b"a", b"b"]);
+        out.sort();
+        let expected = |output| [(output, b"a".to_vec()), (output, b"b".to_vec())];
+        assert_eq!(out, [expected(0), expected(1), expected(2)].concat());
+        assert_eq!(Bench::error("Tee", &["3"]), "N: 4 outputs are connected, not 3");
+    }
+}
