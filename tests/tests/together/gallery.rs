@@ -30,7 +30,7 @@ macro_rules! gallery {
 }
 
 gallery! {
-    bgp_ospf c_data_plane dhcp dhcp_relay firewall gre ipv6_only load_balancer memif mpls multicast nat_gateway ospf_triangle
+    bgp_ospf c_data_plane dhcp dhcp_relay firewall gre ipv6_only isis load_balancer memif mpeg mpls multicast nat_gateway ospf_triangle
     python_data_plane qinq rust_element shaping two_tenants vlan_trunk vxlan
 }
 
