@@ -304,7 +304,7 @@ fn prefix_key(bits: u8, address: &[u8]) -> Vec<u8> {
     key
 }
 
-/// The mirror writes a line that this does not read: it says so, and everything goes to Linux.
+/// The error for a line of a policy that is unknown here: everything goes to Linux then.
 fn unknown(line: &str) -> io::Error {
     io::Error::other(format!("'{line}' is no line of a policy"))
 }

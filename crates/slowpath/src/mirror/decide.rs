@@ -179,8 +179,8 @@ impl Mirror {
         }
     }
 
-    /// Whether a policy may be told that lets the fast path decide: it has everything else, and has
-    /// not just refused one.
+    /// True if the fast path may get a policy that lets it decide: it has everything else, and has
+    /// refused none.
     pub(super) fn may_open(&self) -> bool {
         let closed = self.policy.closed;
         closed.is_some_and(|reason| reason != REFUSED) && self.resync.is_none()

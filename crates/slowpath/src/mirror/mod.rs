@@ -6,7 +6,7 @@
 //! | `listen` | the kernel's messages                                |
 //! | `learn`  | entries of another mirror in the fast path           |
 //! | `decide` | the decisions that the fast path may make            |
-//! | `progress` | what it tells of its work                          |
+//! | `progress` | counters and reasons for users                       |
 //!
 //! The kernel's messages come over one socket, in order. A second one asks for lists: at the start,
 //! after messages were lost, and after changes without a message (IPv4 routes and next hops vanish

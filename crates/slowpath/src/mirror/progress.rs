@@ -1,4 +1,4 @@
-//! What a mirror tells of its work.
+//! The counters of a mirror, and the packets that go to Linux.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;

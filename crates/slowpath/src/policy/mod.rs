@@ -41,7 +41,7 @@ use crate::links::Links;
 use crate::message::Link;
 
 const RULE: &str = "an ip rule asks for more than its destination";
-/// Why a packet with such a source is Linux's: it comes from nobody else.
+/// The reason for packets whose source is an address of the router: no other station sends such.
 pub const OWN_SOURCE: &str = "its source is an address of the router";
 /// Prefixes and addresses of `own` that a gate has room for, beside those of rules.
 const MOST_OWN: [usize; 2] = [16, 4000];
