@@ -28,6 +28,11 @@ pub struct Router {
     /// ports, one beside the routers that it is linked to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<At<Name>>,
+    /// Whether another node of a cluster starts it when its own has ended. Default: true for a router
+    /// that nothing ties to a machine: no port, `node`, `uplink` or grant, and no flow that names it.
+    /// Of no effect without a cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub takeover: Option<At<bool>>,
     /// Where its fast path runs.
     #[schemars(with = "Option<Run>")]
     pub run: Run,
@@ -192,6 +197,7 @@ impl Decode for Router {
         let name = fields.required("name");
         let slice = fields.required("slice");
         let node = fields.optional("node");
+        let takeover = fields.optional("takeover");
         let run = fields.optional("run").unwrap_or_default();
         let inline = fields.optional("inline");
         let interfaces = fields.required("interfaces");
@@ -206,6 +212,7 @@ impl Decode for Router {
             name: name?,
             slice: slice?,
             node,
+            takeover,
             run,
             inline,
             interfaces: interfaces?,

@@ -5,6 +5,8 @@
 //! etcd does not answer.
 
 mod follow;
+mod guard;
+mod hold;
 mod lease;
 mod session;
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use etcd_client::Compare;
 use europa_api::Key;
 use europa_api::rest::Action;
 use tokio::time::{Instant, sleep};
@@ -11,6 +12,7 @@ use crate::change::{Wish, plan};
 use crate::error::{ClusterError, Result};
 use crate::etcd::Etcd;
 use crate::member::{Answer, Asked, Member, asked_key, members, withdraw};
+use crate::moves::Moving;
 use crate::place::Place;
 use crate::store::{State, Writer, parse, text};
 
@@ -32,6 +34,15 @@ pub struct Options {
     pub allow_absent: bool,
 }
 
+/// Conditions of a change that the cluster makes itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Terms {
+    /// Comparisons that hold until the change takes effect.
+    pub(crate) when: Vec<Compare>,
+    /// The nodes that are asked. Default: all that are concerned.
+    pub(crate) ask: Option<BTreeSet<String>>,
+}
+
 /// The result of a wish.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -39,8 +50,12 @@ pub struct Outcome {
     pub sequence: u64,
     /// Documents that differ, with their nodes.
     pub changes: Vec<(Action, Key, Option<Place>)>,
+    /// Routers and hosts that change their node.
+    pub moving: Vec<Moving>,
     /// Objects that stay as they are.
     pub unchanged: usize,
+    /// Nodes whose part differs.
+    pub concerned: Vec<String>,
     /// Nodes that run their part.
     pub ready: Vec<String>,
     /// Nodes that do not run their part yet, and why.
@@ -54,11 +69,26 @@ fn request_id() -> Result<String> {
     Ok(format!("{number:016x}"))
 }
 
-/// Applies a wish. A mistake, a node that refuses, or one that is silent changes nothing.
+/// Applies a wish, and waits until nodes run it. A mistake, a node that refuses, or one that is
+/// silent changes nothing.
 ///
 /// # Errors
 /// The reason, or that it is not known whether the change took effect.
 pub async fn apply(etcd: &Etcd, wish: &Wish, options: Options) -> Result<Outcome> {
+    let mut outcome = commit(etcd, wish, options, &Terms::default()).await?;
+    if !options.dry_run && !outcome.concerned.is_empty() {
+        await_nodes(etcd, &mut outcome).await?;
+    }
+    Ok(outcome)
+}
+
+/// Makes a wish effective, without waiting for nodes to run it.
+pub(crate) async fn commit(
+    etcd: &Etcd,
+    wish: &Wish,
+    options: Options,
+    terms: &Terms,
+) -> Result<Outcome> {
     let mut known = State::default();
     for _ in 0..TRIES {
         known = State::read(etcd, &known).await?;
@@ -67,6 +97,8 @@ pub async fn apply(etcd: &Etcd, wish: &Wish, options: Options) -> Result<Outcome
             sequence: known.head.sequence,
             unchanged: planned.after.kept.len(),
             changes: planned.changes,
+            moving: planned.moving,
+            concerned: planned.parts.keys().cloned().collect(),
             ..Outcome::default()
         };
         let new = outcome.changes.iter().filter(|(action, ..)| *action != Action::Remove).count();
@@ -74,8 +106,10 @@ pub async fn apply(etcd: &Etcd, wish: &Wish, options: Options) -> Result<Outcome
         if planned.change.is_empty() {
             return Ok(outcome);
         }
-        let concerned: Vec<String> = planned.parts.keys().cloned().collect();
-        let present = present(etcd, &concerned, options).await?;
+        let present = match &terms.ask {
+            None => present(etcd, &outcome.concerned, options).await?,
+            Some(ask) => outcome.concerned.iter().filter(|n| ask.contains(*n)).cloned().collect(),
+        };
         let mut writer = Writer::new(&known, &planned.change, &request_id()?)?;
         writer.stage_all(etcd).await?;
         let agreed = ask(etcd, &writer, &present).await;
@@ -84,13 +118,15 @@ pub async fn apply(etcd: &Etcd, wish: &Wish, options: Options) -> Result<Outcome
             let _ = writer.give_up(etcd).await;
             return agreed.map(|()| outcome);
         }
-        let committed = writer.commit(etcd).await;
-        match committed {
+        match writer.commit_while(etcd, &terms.when).await {
             Err(ClusterError::Conflict) => drop(writer.give_up(etcd).await),
+            Err(error @ ClusterError::Outdated) => {
+                let _ = writer.give_up(etcd).await;
+                return Err(error);
+            }
             Err(error) => return Err(error),
             Ok(sequence) => {
                 outcome.sequence = sequence;
-                await_nodes(etcd, sequence, concerned, &mut outcome).await?;
                 return Ok(outcome);
             }
         }
@@ -167,19 +203,14 @@ async fn answers(etcd: &Etcd, request: &str, nodes: &[String]) -> Result<BTreeMa
     }
 }
 
-/// Waits until nodes run a state.
-async fn await_nodes(
-    etcd: &Etcd,
-    sequence: u64,
-    concerned: Vec<String>,
-    outcome: &mut Outcome,
-) -> Result<()> {
+/// Waits until the nodes concerned run the change.
+pub(crate) async fn await_nodes(etcd: &Etcd, outcome: &mut Outcome) -> Result<()> {
     let start = Instant::now();
-    let mut left: BTreeSet<String> = concerned.into_iter().collect();
+    let mut left: BTreeSet<String> = outcome.concerned.iter().cloned().collect();
     loop {
         let members = members(etcd).await?;
         outcome.waiting.clear();
-        let has_passed = |member: &Member| member.passed >= sequence;
+        let has_passed = |member: &Member| member.passed >= outcome.sequence;
         let mut pending = false;
         for node in left.clone() {
             let why = match members.get(&node) {
@@ -201,5 +232,25 @@ async fn await_nodes(
             return Ok(());
         }
         sleep(LOOK).await;
+    }
+}
+
+/// Waits until a node runs a change; the reason if it does not.
+pub(crate) async fn await_node(
+    etcd: &Etcd,
+    node: &str,
+    sequence: u64,
+    patience: Duration,
+) -> Result<Option<String>> {
+    let start = Instant::now();
+    loop {
+        match members(etcd).await?.remove(node) {
+            None => return Ok(Some("it has lost its lease".to_owned())),
+            Some(member) if member.passed >= sequence => return Ok(member.error),
+            Some(_) if start.elapsed() > patience => {
+                return Ok(Some(format!("it is not ready within {} s", patience.as_secs())));
+            }
+            Some(_) => sleep(LOOK).await,
+        }
     }
 }

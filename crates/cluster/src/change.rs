@@ -6,11 +6,15 @@ use europa_api::rest::Action;
 use europa_api::{Bundle, Documents, Kept, Key, Problem, Problems, Source};
 
 use crate::error::{ClusterError, Result};
+use crate::moves::{self, Move, Moving};
 use crate::part::{Part, part};
 use crate::place::{self, Place, Places};
 use crate::store::{Change, State, text};
 use crate::tunnels::tunnels;
-use crate::whole::{Whole, decided_places, decided_tunnels, kept, place_key, record, tunnel_key};
+use crate::whole::{
+    Cordon, Whole, cordon_key, decided_cordons, decided_places, decided_tunnels, kept, place_key,
+    record, tunnel_key,
+};
 
 /// The wish of a user.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +25,12 @@ pub struct Wish {
     pub prune: bool,
     /// Remove these.
     pub delete: Vec<Key>,
+    /// Cordon nodes, and say why; none ends a cordon.
+    pub cordon: BTreeMap<String, Option<String>>,
+    /// Move these.
+    pub moves: Vec<Move>,
+    /// Nodes that get nothing new, beside those with a cordon.
+    pub closed: BTreeSet<String>,
     /// Draw mistakes with colours.
     pub colour: bool,
 }
@@ -34,6 +44,8 @@ pub struct Planned {
     pub after: Whole,
     /// Documents that differ, with their nodes.
     pub changes: Vec<(Action, Key, Option<Place>)>,
+    /// Routers and hosts that change their node.
+    pub moving: Vec<Moving>,
     /// New parts of the nodes whose part differs.
     pub parts: BTreeMap<String, Part>,
 }
@@ -54,12 +66,23 @@ pub fn plan(state: &State, wish: &Wish) -> Result<Planned> {
     };
     let mut documents = documents.map_err(drawn)?;
     let decided = decided_places(state)?;
-    let checked = check(&documents).and_then(|()| place::place(&documents, &decided));
+    let cordons = cordons(&documents, state, wish)?;
+    let closed = cordons.keys().chain(&wish.closed).cloned().collect();
+    let begin = moves::before(&documents, &decided, &wish.moves, closed);
+    let checked = check(&documents).and_then(|()| place::place(&documents, &begin));
     let checked = checked.and_then(|places| match flows(&documents, &places) {
         problems if problems.is_empty() => Ok(places),
         problems => Err(problems),
     });
-    let places = checked.map_err(|problems| drawn(located(problems, wish, &before)))?;
+    let mut places = checked.map_err(|problems| drawn(located(problems, wish, &before)))?;
+    // The sequence only grows, so do epochs: also of a link that comes again.
+    let epoch = state.head.sequence + 1;
+    let pinned = place::known(&documents, &BTreeMap::new());
+    let (said, mut chosen): (Places, Places) =
+        places.into_iter().partition(|(key, _)| pinned.contains_key(key));
+    moves::number(&mut chosen, &decided, &wish.moves, epoch);
+    let moving = moves::moving(&chosen, &decided);
+    places = said.into_iter().chain(chosen).collect();
     let stored: Vec<Kept> = documents
         .iter()
         .map(|document| Kept::of(&document))
@@ -67,13 +90,38 @@ pub fn plan(state: &State, wish: &Wish) -> Result<Planned> {
         .map_err(|error| ClusterError::Refused(error.to_string()))?;
     documents.complete();
     let known = decided_tunnels(state)?;
-    // The sequence only grows, so do epochs: also of a link that comes again.
-    let tunnels = tunnels(&documents, &places, &known, state.head.sequence + 1)?;
-    let after = Whole { tunnels, kept: stored, documents, places };
+    let tunnels = tunnels(&documents, &places, &known, epoch)?;
+    let after = Whole { tunnels, kept: stored, documents, places, cordons };
     let change = difference(state, &after)?;
     let changes = changes(&change, state, &after.places);
     let parts = parts(state, &after)?;
-    Ok(Planned { change, after, changes, parts })
+    Ok(Planned { change, after, changes, moving, parts })
+}
+
+/// Cordons after a wish, of nodes that are there.
+fn cordons(documents: &Documents, state: &State, wish: &Wish) -> Result<BTreeMap<String, Cordon>> {
+    let names: BTreeSet<&str> = documents.nodes.iter().map(|node| &*node.name.value).collect();
+    let mut cordons = decided_cordons(state)?;
+    cordons.retain(|node, _| names.contains(node.as_str()));
+    for (node, why) in &wish.cordon {
+        if !names.contains(node.as_str()) {
+            return Err(no_node(documents, node));
+        }
+        match why {
+            Some(why) => drop(cordons.insert(node.clone(), Cordon { why: why.clone() })),
+            None => drop(cordons.remove(node)),
+        }
+    }
+    Ok(cordons)
+}
+
+/// An error about the name of a node.
+pub(crate) fn no_node(documents: &Documents, node: &str) -> ClusterError {
+    let names: Vec<&str> = documents.nodes.iter().map(|node| &*node.name.value).collect();
+    ClusterError::Refused(match names.is_empty() {
+        true => format!("there is no node {node:?}: the cluster has none yet"),
+        false => format!("there is no node {node:?} in the cluster: it has {}", names.join(", ")),
+    })
 }
 
 /// Removes documents that no other needs.
@@ -119,6 +167,7 @@ fn check(documents: &Documents) -> std::result::Result<(), Vec<Problem>> {
         let problem = Problem::new(tunnel.place, "a cluster makes the tunnels of its links itself");
         Some(problem.label("decided by the cluster").help("leave `tunnel` out"))
     }));
+    problems.extend(moves::unfenced(documents));
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
@@ -170,6 +219,9 @@ fn difference(state: &State, after: &Whole) -> Result<Change> {
     }
     for (link, tunnel) in &after.tunnels {
         wanted.insert(tunnel_key(link), text(tunnel)?);
+    }
+    for (node, cordon) in &after.cordons {
+        wanted.insert(cordon_key(node), text(cordon)?);
     }
     let mut change = Change::new();
     for key in state.items.keys().filter(|key| !wanted.contains_key(*key)) {

@@ -38,6 +38,11 @@ pub enum ClusterError {
     /// Another change came first.
     #[error("another change took effect meanwhile")]
     Conflict,
+    /// A condition of a change does not hold any more.
+    #[error(
+        "nothing was changed: meanwhile the node that was absent has a lease again, or another node leads"
+    )]
+    Outdated,
     /// The stage of a change has been removed, which had no effect for ten minutes.
     #[error("the stage of this change has been removed: apply it again")]
     Removed,

@@ -177,6 +177,15 @@ impl Etcd {
         Ok((answer.kvs().first().map(found), revision))
     }
 
+    /// The number of etcd's present term, in which it has one leader (linearisable).
+    pub(crate) async fn term(&self) -> Result<u64> {
+        let mut client = self.client.clone();
+        let options = GetOptions::new().with_count_only();
+        let reading = client.get(self.key("control/"), Some(options));
+        let answer = self.call("reading the term", reading).await?;
+        Ok(answer.header().map_or(0, |header| header.raft_term()))
+    }
+
     /// Keys that begin with `folder`, which ends with `/`, without their prefix, at one revision:
     /// `at`, or the newest. Also returns that revision.
     pub(crate) async fn list(

@@ -8,8 +8,11 @@
 //! | `place`   | which node has which router, host and port; pure              |
 //! | `tunnels` | numbers, epochs and keys of links between nodes; pure         |
 //! | `part`    | the documents of one node; pure                               |
+//! | `moves`   | which routers may leave a node, and what that loses; pure     |
+//! | `takeover` | when the routers of a node start elsewhere; pure             |
 //! | `change`  | from a user's wish to a change of the store; pure             |
 //! | `apply`   | a wish staged, agreed to by nodes, committed, waited for      |
+//! | `relocate` | nodes cordoned, drained and taken over                       |
 //! | `member`  | nodes with a lease, the leader, questions to nodes            |
 //! | `run`     | waits for asynchronous work                                   |
 //! | `agent`   | the process beside a node that has it run its part            |
@@ -23,10 +26,13 @@ mod change;
 mod error;
 mod etcd;
 mod member;
+mod moves;
 mod part;
 mod place;
+mod relocate;
 mod run;
 mod store;
+mod takeover;
 mod tunnels;
 mod whole;
 
@@ -36,9 +42,12 @@ pub use change::{Planned, Wish, plan};
 pub use error::{ClusterError, Result};
 pub use etcd::{Access, Etcd, Service, TlsFiles};
 pub use member::{Member, leader, members};
+pub use moves::{Cause, Leaving, Move, Moving, leaving, losses};
 pub use part::{Part, part};
-pub use place::{Place, Places};
+pub use place::{Moved, Place, Places};
+pub use relocate::{Fate, Told, cordon, drain, take_over};
 pub use run::wait;
 pub use store::{Change, Cleaned, Cleaner, Entry, Head, Item, Located, State, Writer, outcome};
+pub use takeover::{Guard, LEASE, Verdict};
 pub use tunnels::Tunnel;
-pub use whole::Whole;
+pub use whole::{Cordon, Whole};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use etcd_client::{DeleteOptions, TxnOp};
+use etcd_client::{Compare, CompareOp, DeleteOptions, TxnOp};
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
@@ -45,6 +45,11 @@ pub(crate) struct Answer {
 
 pub(crate) fn node_key(node: &str) -> String {
     format!("control/nodes/{node}")
+}
+
+/// A comparison: the node has no lease.
+pub(crate) fn is_absent(etcd: &Etcd, node: &str) -> Compare {
+    Compare::create_revision(etcd.key(&node_key(node)), CompareOp::Equal, 0)
 }
 
 pub(crate) fn asked_key(request: &str) -> String {

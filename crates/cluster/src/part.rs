@@ -126,6 +126,7 @@ impl<'w> Here<'w> {
         };
         if let Some(fields) = written.as_object_mut() {
             fields.remove("node");
+            fields.remove("takeover");
         }
         match document {
             Document::Slice(_) => self.slice(&mut written),

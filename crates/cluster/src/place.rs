@@ -2,7 +2,7 @@
 
 mod assign;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use europa_api::{Documents, Key, Problem};
 use serde::{Deserialize, Serialize};
@@ -14,12 +14,37 @@ use self::assign::{Case, assign};
 pub struct Place {
     /// The node.
     pub node: String,
-    /// Why there: `node`, `port left`, `near router red/r1`, `room`.
+    /// Why there: `node`, `port left`, `near router red/r1`, `room`, `moved from n2`.
     pub why: String,
+    /// Number of the change that put it there; 0 where its document or a port does.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub epoch: u64,
+    /// Its last move, if that change moved it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<Moved>,
+}
+
+/// A move to another node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// The node before.
+    pub from: String,
+    /// That node lives: other nodes wait until the new one runs the object. Otherwise it has ended.
+    pub planned: bool,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Places of routers, hosts and ports, by kind and name.
 pub type Places = BTreeMap<Key, Place>;
+
+impl Place {
+    pub(crate) fn new(node: &str, why: &str) -> Place {
+        Place { node: node.to_owned(), why: why.to_owned(), epoch: 0, moved: None }
+    }
+}
 
 /// A router or host, what holds it in its place, and its links.
 #[derive(Debug)]
@@ -33,7 +58,7 @@ pub(crate) struct Unit {
 
 /// Routers and hosts in the order of the documents; places of ports.
 pub(crate) fn units(documents: &Documents) -> (Vec<Unit>, Places) {
-    let because = |node: &str, why: &str| Place { node: node.to_owned(), why: why.to_owned() };
+    let because = |node: &str, why: &str| Place::new(node, why);
     let mut ports = Places::new();
     for port in &documents.ports {
         let key = Key::new("port", port.name.to_string());
@@ -88,18 +113,26 @@ pub(crate) fn known(documents: &Documents, decided: &BTreeMap<String, Place>) ->
     places
 }
 
+/// Decisions that a placement begins with.
+#[derive(Debug, Default)]
+pub(crate) struct Before {
+    /// Places decided before, by kind and name. They stay while their node is there.
+    pub(crate) decided: BTreeMap<String, Place>,
+    /// Objects that leave, with their present places, where they stay if no other node has room.
+    pub(crate) leaving: BTreeMap<Key, Place>,
+    /// Nodes that get nothing new.
+    pub(crate) closed: BTreeSet<String>,
+}
+
 /// A place for every router, host and port. Those decided before stay while their node is there. The
 /// others go where little traffic is between nodes: each link counts one, and each node takes its
-/// share of the routers and a fifth more, or as many as its document says.
+/// share of the routers and a fifth more, or as many as its document says. Closed nodes have no share.
 ///
 /// # Errors
 /// Objects without a place.
-pub(crate) fn place(
-    documents: &Documents,
-    decided: &BTreeMap<String, Place>,
-) -> Result<Places, Vec<Problem>> {
+pub(crate) fn place(documents: &Documents, before: &Before) -> Result<Places, Vec<Problem>> {
     let nodes: Vec<&str> = documents.nodes.iter().map(|node| &*node.name.value).collect();
-    let stay = decided.iter().filter(|(_, place)| nodes.contains(&&*place.node));
+    let stay = before.decided.iter().filter(|(_, place)| nodes.contains(&&*place.node));
     let stay: BTreeMap<String, Place> = stay.map(|(key, at)| (key.clone(), at.clone())).collect();
     let mut places = known(documents, &stay);
     let mut problems: Vec<Problem> = documents
@@ -121,7 +154,7 @@ pub(crate) fn place(
     }));
     let (units, _) = units(documents);
     let number = |node: &str| nodes.iter().position(|one| *one == node);
-    let chosen = assign(&case(documents, &units, &places, &number));
+    let chosen = assign(&case(documents, &units, &places, &before.closed, &number));
     for (unit, at) in units.iter().zip(&chosen) {
         if places.contains_key(&unit.key) {
             continue;
@@ -129,10 +162,12 @@ pub(crate) fn place(
         match at.and_then(|node| nodes.get(node)) {
             Some(node) => {
                 let why = why(unit, &units, &chosen_names(&chosen, &nodes), node);
-                let place = Place { node: (*node).to_owned(), why };
-                places.insert(unit.key.clone(), place);
+                places.insert(unit.key.clone(), Place::new(node, &why));
             }
-            None => problems.push(nowhere(unit, nodes.is_empty())),
+            None => match before.leaving.get(&unit.key) {
+                Some(old) => drop(places.insert(unit.key.clone(), old.clone())),
+                None => problems.push(nowhere(unit, nodes.is_empty())),
+            },
         }
     }
     if problems.is_empty() { Ok(places) } else { Err(problems) }
@@ -144,7 +179,7 @@ fn nowhere(unit: &Unit, no_nodes: bool) -> Problem {
         true => problem.label("the cluster has no nodes").help("add documents `kind: node`"),
         false => problem
             .label("no node has room for it")
-            .help("raise `routers` of a `kind: node`, add a node, or say `node:` here"),
+            .help("raise `routers` of a `kind: node`, add or uncordon a node, or say `node:` here"),
     }
 }
 
@@ -153,10 +188,13 @@ fn case(
     documents: &Documents,
     units: &[Unit],
     places: &Places,
+    closed: &BTreeSet<String>,
     number: &impl Fn(&str) -> Option<usize>,
 ) -> Case {
     let routers = units.iter().filter(|unit| unit.key.kind == "router").count();
-    let share = (routers * 6).div_ceil(documents.nodes.len().max(1) * 5);
+    let open = documents.nodes.iter().map(|node| !closed.contains(&*node.name.value));
+    let open: Vec<bool> = open.collect();
+    let share = (routers * 6).div_ceil(open.iter().filter(|open| **open).count().max(1) * 5);
     let share = u32::try_from(share).unwrap_or(u32::MAX);
     let room = documents.nodes.iter().map(|node| node.routers.map_or(share, |most| most.value));
     let unit = |unit: &Unit| {
@@ -173,7 +211,12 @@ fn case(
         [one, other] if one != other => Some((*one, *other, 1)),
         _ => None,
     });
-    Case { room: room.collect(), units: units.iter().map(unit).collect(), traffic: pairs.collect() }
+    Case {
+        room: room.collect(),
+        open,
+        units: units.iter().map(unit).collect(),
+        traffic: pairs.collect(),
+    }
 }
 
 fn chosen_names<'n>(chosen: &[Option<usize>], nodes: &[&'n str]) -> Vec<Option<&'n str>> {

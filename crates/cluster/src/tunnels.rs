@@ -22,8 +22,16 @@ pub struct Tunnel {
     pub epoch: u64,
     /// The nodes of its ends, the one whose name comes first before the other.
     pub nodes: [String; 2],
+    /// The routers or hosts there, in the same order. Without this field in older values, only the
+    /// nodes are compared.
+    #[serde(default, skip_serializing_if = "is_unknown")]
+    pub owners: [String; 2],
     /// Keys that packets carry, 16 hexadecimal digits: of those from the first node, and of those to it.
     pub keys: [String; 2],
+}
+
+fn is_unknown(owners: &[String; 2]) -> bool {
+    owners.iter().all(String::is_empty)
 }
 
 /// Ends of links: the owner's kind and name, and the interface.
@@ -49,8 +57,9 @@ pub(crate) fn ends(documents: &Documents) -> Ends {
     ends
 }
 
-/// Tunnels for all links whose ends are on two nodes. A link whose nodes stay keeps its tunnel; one
-/// whose nodes change keeps its number, and gets new keys and `epoch`, which is higher than all before.
+/// Tunnels for all links whose ends are on two nodes. A link whose ends stay keeps its tunnel. One
+/// with an end that moves keeps its number, and gets new keys and `epoch`, which is higher than all
+/// before: so the other end takes no packet from the node that the end has left.
 ///
 /// # Errors
 /// All numbers are taken, or the machine has no random numbers.
@@ -62,19 +71,23 @@ pub(crate) fn tunnels(
 ) -> Result<BTreeMap<String, Tunnel>> {
     let mut between = Vec::new();
     for (link, ends) in ends(documents) {
-        let nodes = ends.iter().filter_map(|(owner, _)| places.get(owner));
-        let nodes: BTreeSet<String> = nodes.map(|place| place.node.clone()).collect();
-        let nodes: Vec<String> = nodes.into_iter().collect();
+        let at = ends.iter().filter_map(|(owner, _)| Some((places.get(owner)?, owner.to_string())));
+        // By the node: of two ends on one node the later one counts, and the link has no tunnel.
+        let at: BTreeMap<String, String> =
+            at.map(|(place, owner)| (place.node.clone(), owner)).collect();
+        let (nodes, owners): (Vec<_>, Vec<_>) = at.into_iter().unzip();
         let Ok(nodes) = <[String; 2]>::try_from(nodes) else { continue };
-        between.push((link, nodes));
+        let Ok(owners) = <[String; 2]>::try_from(owners) else { continue };
+        between.push((link, nodes, owners));
     }
-    let named: BTreeSet<&String> = between.iter().map(|(link, _)| link).collect();
+    let named: BTreeSet<&String> = between.iter().map(|(link, ..)| link).collect();
     let old = before.iter().filter(|(link, _)| named.contains(link));
     let mut taken: BTreeSet<u32> = old.map(|(_, tunnel)| tunnel.id).collect();
     let mut all = BTreeMap::new();
-    for (link, nodes) in between {
+    for (link, nodes, owners) in between {
         let old = before.get(&link);
-        if let Some(same) = old.filter(|old| old.nodes == nodes) {
+        let same_owners = |old: &Tunnel| is_unknown(&old.owners) || old.owners == owners;
+        if let Some(same) = old.filter(|old| old.nodes == nodes && same_owners(old)) {
             all.insert(link, same.clone());
             continue;
         }
@@ -86,7 +99,7 @@ pub(crate) fn tunnels(
         };
         taken.insert(id);
         let keys = [key()?, key()?];
-        all.insert(link, Tunnel { id, epoch, nodes, keys });
+        all.insert(link, Tunnel { id, epoch, nodes, owners, keys });
     }
     Ok(all)
 }

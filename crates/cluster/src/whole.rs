@@ -31,6 +31,13 @@ struct StoredText {
     text: String,
 }
 
+/// A node that gets nothing new.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cordon {
+    /// Why: `by hand`, `drained`, or the failures of its lease.
+    pub why: String,
+}
+
 /// The documents, places and tunnels of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Whole {
@@ -42,6 +49,8 @@ pub struct Whole {
     pub places: Places,
     /// Links between nodes, by name.
     pub tunnels: BTreeMap<String, Tunnel>,
+    /// Nodes that get nothing new.
+    pub cordons: BTreeMap<String, Cordon>,
 }
 
 /// The stored form of a document.
@@ -67,11 +76,16 @@ pub(crate) fn tunnel_key(link: &str) -> String {
     format!("tunnel:{link}")
 }
 
+/// The name in the store of a node's cordon.
+pub(crate) fn cordon_key(node: &str) -> String {
+    format!("cordon:{node}")
+}
+
 /// Documents of a state, in their order.
 pub(crate) fn kept(state: &State) -> Result<Vec<Kept>> {
     let mut all = Vec::new();
     for (key, item) in &state.items {
-        if key.starts_with("place:") || key.starts_with("tunnel:") {
+        if ["place:", "tunnel:", "cordon:"].iter().any(|kind| key.starts_with(kind)) {
             continue;
         }
         let record: Record = parse(key, &item.content)?;
@@ -103,6 +117,11 @@ pub(crate) fn decided_tunnels(state: &State) -> Result<BTreeMap<String, Tunnel>>
     decided(state, "tunnel:")
 }
 
+/// Cordons of a state.
+pub(crate) fn decided_cordons(state: &State) -> Result<BTreeMap<String, Cordon>> {
+    decided(state, "cordon:")
+}
+
 impl Whole {
     /// Those of a state.
     ///
@@ -115,7 +134,8 @@ impl Whole {
             .map_err(|problems| ClusterError::Mistakes(problems.render(false)))?;
         documents.complete();
         let places = crate::place::known(&documents, &decided_places(state)?);
-        Ok(Whole { kept, documents, places, tunnels: decided_tunnels(state)? })
+        let (tunnels, cordons) = (decided_tunnels(state)?, decided_cordons(state)?);
+        Ok(Whole { kept, documents, places, tunnels, cordons })
     }
 
     /// Names of the nodes.

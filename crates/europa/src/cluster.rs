@@ -3,6 +3,7 @@
 mod agent;
 mod dev;
 mod machine;
+mod moves;
 mod show;
 
 use std::path::PathBuf;
@@ -101,6 +102,34 @@ enum ClusterCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Give a node no new routers and hosts; those that it has stay.
+    Cordon {
+        /// The node.
+        node: String,
+    },
+    /// End a cordon. Nothing moves back by itself.
+    Uncordon {
+        /// The node.
+        node: String,
+    },
+    /// Move routers and hosts away from a node, one after the other, and cordon it.
+    ///
+    /// Those that something ties to the machine stay: `node:` in a document, a port, a grant, a flow.
+    /// Each starts on its new node before links turn there. The command says why one stays.
+    Drain {
+        /// The node.
+        node: String,
+        /// Say for each router and host where it would go and what is lost, and change nothing.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Start the routers and hosts of a node without a lease on other nodes, at once.
+    ///
+    /// The cluster does this by itself, unless more than half of the nodes have no lease.
+    Takeover {
+        /// The node.
+        node: String,
+    },
     /// Have this machine's node run its part of the cluster; runs in the foreground, for systemd.
     ///
     /// The node is one of `europa node` or `europa up`. It goes on without the agent and without
@@ -160,7 +189,7 @@ pub(crate) fn cluster(instance: &Instance, args: &ClusterArgs) -> Result<ExitCod
                 prune: apply.prune,
                 colour: request.colour,
                 bundle: request.bundle(),
-                delete: Vec::new(),
+                ..Wish::default()
             };
             let options = Options { dry_run: apply.dry_run, allow_absent: *allow_absent };
             carry_out(&access, &wish, options)
@@ -172,6 +201,10 @@ pub(crate) fn cluster(instance: &Instance, args: &ClusterArgs) -> Result<ExitCod
         }
         ClusterCommand::Get { what, json } => show::get(&access, what.as_deref(), *json),
         ClusterCommand::Status { json } => show::status(&access, *json),
+        ClusterCommand::Cordon { node } => moves::cordon(&access, node, Some("by hand")),
+        ClusterCommand::Uncordon { node } => moves::cordon(&access, node, None),
+        ClusterCommand::Drain { node, dry_run } => moves::drain(&access, node, *dry_run),
+        ClusterCommand::Takeover { node } => moves::takeover(&access, node),
         ClusterCommand::Agent { name, replace } => {
             agent::agent(instance, access, name.as_deref(), *replace)
         }

@@ -29,6 +29,7 @@ const EXAMPLES: [(&str, &str); 39] = [
         "cluster",
         "europa cluster dev 3                   try it on one machine\n  \
          europa cluster apply lab.yaml\n  europa cluster status\n  \
+         europa cluster drain n2 --dry-run      show what would move to other nodes\n  \
          europa cluster agent --name n1 --etcd https://10.0.0.1:2379",
     ),
     ("check", "europa check filter.bpf.c"),

@@ -4,10 +4,12 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use europa_api::rest::{Applied, ApplyRequest, NodeInfo};
-use europa_client::{Client, ClientError, Deadlines};
+use europa_api::Key;
+use europa_api::rest::{Applied, ApplyRequest, NodeInfo, Objects};
+use europa_client::{Client, ClientError, Deadlines, escape};
 
 use super::Settings;
+use super::hold::{Pending, pending};
 use crate::error::{ClusterError, Result};
 use crate::part::{Part, part};
 use crate::store::State;
@@ -21,9 +23,16 @@ pub(super) struct Follower {
     /// The cluster's state that was read last.
     pub(super) state: Arc<State>,
     /// The part that was computed last, and the revision of the head that it follows from.
-    computed: Option<(i64, Part)>,
+    computed: Option<(i64, Arc<Own>)>,
     /// The part that the node runs, and the facts that change when it runs something else.
-    applied: Option<(Part, Marks)>,
+    applied: Option<(Arc<Own>, Marks)>,
+}
+
+/// A node's part of a state, and all of the state.
+#[derive(Debug)]
+struct Own {
+    part: Part,
+    whole: Whole,
 }
 
 /// A node's start and the revision of its documents.
@@ -73,22 +82,43 @@ impl Follower {
         written.map_err(|error| ClusterError::Refused(format!("{}: {error}", note.display())))
     }
 
+    /// The node's part of the present state.
+    async fn own(&mut self) -> Result<Arc<Own>> {
+        let own = match self.computed.take() {
+            Some((changed, own)) if changed == self.state.changed => own,
+            _ => Arc::new(own_part(self.state.clone(), self.settings.name.clone()).await?),
+        };
+        self.computed = Some((self.state.changed, Arc::clone(&own)));
+        Ok(own)
+    }
+
+    /// Planned moves after change `passed`, if the node would change something now.
+    pub(super) async fn pending(&mut self, passed: u64) -> Result<Vec<Pending>> {
+        let own = self.own().await?;
+        match &self.applied {
+            Some((applied, _)) if applied.part != own.part => {
+                Ok(pending(&own.whole.places, passed))
+            }
+            // The first part since the agent's start may end copies of what runs elsewhere.
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// Has the node run its part of the present state; nothing if it does already.
     pub(super) async fn follow(&mut self) -> Result<()> {
         if self.state.head.sequence == 0 {
             return Ok(());
         }
-        let own = match self.computed.take() {
-            Some((changed, part)) if changed == self.state.changed => part,
-            _ => own_part(self.state.clone(), self.settings.name.clone()).await?,
-        };
-        self.computed = Some((self.state.changed, own.clone()));
+        let own = self.own().await?;
         let client = self.client.clone();
         let marks = blocking(move || marks(&client)).await?;
-        if self.applied.as_ref().is_some_and(|(part, old)| *part == own && *old == marks) {
+        if let Some((applied, old)) = &self.applied
+            && applied.part == own.part
+            && *old == marks
+        {
             return Ok(());
         }
-        let (client, request) = (self.client.clone(), own.request(false));
+        let (client, request) = (self.client.clone(), own.part.request(false));
         let applied = blocking(move || {
             let applied = client.post::<Applied>("/v1/apply", &request)?;
             Ok((applied, marks_of(&client)?))
@@ -105,10 +135,37 @@ impl Follower {
         Ok(())
     }
 
+    /// Ends routers and hosts that the node runs and that are on another node now. For a node that
+    /// cannot run its part as a whole.
+    pub(super) async fn end_copies(&mut self) -> Result<()> {
+        let own = self.own().await?;
+        let (client, name) = (self.client.clone(), self.settings.name.clone());
+        blocking(move || {
+            let is_elsewhere =
+                |key: &Key| own.whole.places.get(key).is_some_and(|place| place.node != name);
+            for kind in ["router", "host"] {
+                let running = client.get::<Objects>(&format!("/v1/{kind}s"))?;
+                let keys = running.items.into_iter().map(|one| Key::new(kind, one.name));
+                for key in keys.filter(is_elsewhere) {
+                    let path: Vec<String> = key.name.split('/').map(escape).collect();
+                    let ended =
+                        client.delete::<Applied>(&format!("/v1/{kind}s/{}", path.join("/")));
+                    match ended {
+                        Ok(_) => tracing::info!("ended a copy of {key}, which is on another node"),
+                        // Its links have an epoch of before, so no peer takes its packets.
+                        Err(error) => tracing::warn!("a copy of {key} goes on: {error}"),
+                    }
+                }
+            }
+            Ok(())
+        })
+        .await
+    }
+
     /// Why the node cannot run its part of a state, if it cannot.
     pub(super) async fn check(&self, state: State) -> Result<Option<String>> {
-        let own = own_part(Arc::new(state), self.settings.name.clone()).await?;
-        if self.applied.as_ref().is_some_and(|(part, _)| *part == own) {
+        let own = own_part(Arc::new(state), self.settings.name.clone()).await?.part;
+        if self.applied.as_ref().is_some_and(|(applied, _)| applied.part == own) {
             return Ok(None);
         }
         let deadlines = Deadlines {
@@ -131,8 +188,12 @@ fn told(error: &ClientError) -> String {
     error.to_string()
 }
 
-async fn own_part(state: Arc<State>, name: String) -> Result<Part> {
-    blocking(move || part(&Whole::of(&state)?, &name)).await
+async fn own_part(state: Arc<State>, name: String) -> Result<Own> {
+    blocking(move || {
+        let whole = Whole::of(&state)?;
+        Ok(Own { part: part(&whole, &name)?, whole })
+    })
+    .await
 }
 
 fn marks(client: &Client) -> Result<Marks> {

@@ -9,9 +9,10 @@ use crate::error::{ClusterError, Result};
 use crate::etcd::Etcd;
 use crate::member::{LEADER, Member, node_key};
 use crate::store::{parse, text};
+use crate::takeover::LEASE;
 
 /// Seconds of a lease without renewal.
-const SECONDS: i64 = 5;
+const SECONDS: i64 = LEASE.as_secs() as i64;
 /// Time between two renewals.
 const RENEW: Duration = Duration::from_millis(1500);
 /// The longest wait for the answer to a renewal.

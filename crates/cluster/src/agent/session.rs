@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use etcd_client::{Compare, EventType, TxnOp, WatchResponse};
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Settings;
 use super::follow::Follower;
+use super::guard;
+use super::hold::holds;
 use super::lease::Lease;
 use crate::error::{ClusterError, Result};
 use crate::etcd::Etcd;
@@ -18,20 +21,26 @@ use crate::store::{Cleaner, HEAD, State, parse, text};
 const COMPARE: Duration = Duration::from_secs(10);
 /// The same after a failure of the node.
 const RETRY: Duration = Duration::from_secs(2);
+/// Time between two looks at the nodes that are waited for, whatever watches say.
+const HELD: Duration = Duration::from_millis(500);
+/// The longest wait for other nodes: the change is accepted, so it is followed in any case.
+const MOST_HELD: Duration = Duration::from_secs(10);
 /// Time between two turns of the leader's cleaning.
 const CLEAN: Duration = Duration::from_secs(30);
 
 /// Runs until the first error.
 pub(super) async fn run(settings: &Settings, follower: &mut Follower) -> Result<()> {
     let etcd = Etcd::connect(&settings.access).await?;
+    let error = begin(&etcd, follower).await?;
     let lease = Lease::grant(&etcd).await?;
     let at = format!("{}:{}", machine(), settings.socket.display());
     let member = Member {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         at,
         passed: follower.state.head.sequence,
-        error: None,
+        error,
     };
+    let (leads, led) = watch::channel(None);
     let work = async {
         lease.register(&etcd, &settings.name, &member).await?;
         tracing::info!("node {} is in the cluster {}", settings.name, settings.access.cluster);
@@ -41,7 +50,8 @@ pub(super) async fn run(settings: &Settings, follower: &mut Follower) -> Result<
             lease,
             member,
             follower,
-            leads: None,
+            held: None,
+            leads,
             cleaner: Cleaner::default(),
             cleaned: None,
         };
@@ -50,7 +60,18 @@ pub(super) async fn run(settings: &Settings, follower: &mut Follower) -> Result<
     tokio::select! {
         ended = lease.keep(&etcd) => ended,
         ended = work => ended,
+        ended = guard::run(&etcd, led) => ended,
     }
+}
+
+/// Has the node run its part before it takes a lease: routers that run elsewhere by now end. Returns
+/// why the node does not run its part.
+async fn begin(etcd: &Etcd, follower: &mut Follower) -> Result<Option<String>> {
+    follower.state = Arc::new(State::read(etcd, &follower.state).await?);
+    let Err(error) = follower.follow().await else { return Ok(None) };
+    tracing::warn!("change {} of the cluster: {error}", follower.state.head.sequence);
+    follower.end_copies().await?;
+    Ok(Some(error.to_string()))
 }
 
 /// The name of this machine.
@@ -65,8 +86,10 @@ struct Session<'s> {
     lease: Lease,
     member: Member,
     follower: &'s mut Follower,
+    /// Since when it waits for other nodes before it follows a move.
+    held: Option<Instant>,
     /// Holds while this node leads.
-    leads: Option<Compare>,
+    leads: watch::Sender<Option<Compare>>,
     cleaner: Cleaner,
     /// When, and for which sequence the leader has cleaned.
     cleaned: Option<(Instant, u64)>,
@@ -89,8 +112,10 @@ impl Session<'_> {
             compare.tick().await;
             let mut retry = interval(RETRY);
             retry.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            let mut look = interval(HELD);
+            look.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
-                let failed = self.member.error.is_some();
+                let (failed, held) = (self.member.error.is_some(), self.held.is_some());
                 tokio::select! {
                     told = watch.message() => {
                         let lost = |error: String| ClusterError::Etcd { what: "watching".into(), error };
@@ -106,6 +131,7 @@ impl Session<'_> {
                         self.clean().await?;
                     }
                     _ = retry.tick(), if failed => self.read().await?,
+                    _ = look.tick(), if held => self.follow().await?,
                 }
             }
         }
@@ -115,6 +141,15 @@ impl Session<'_> {
     async fn read(&mut self) -> Result<()> {
         let state = State::read(self.etcd, &self.follower.state).await?;
         self.follower.state = Arc::new(state);
+        self.follow().await
+    }
+
+    /// Has the node follow the state that was read, unless it waits for others.
+    async fn follow(&mut self) -> Result<()> {
+        if self.waits().await? {
+            return Ok(());
+        }
+        self.held = None;
         let error = match self.follower.follow().await {
             Ok(()) => None,
             Err(error) => Some(error.to_string()),
@@ -130,8 +165,19 @@ impl Session<'_> {
         self.lease.report(self.etcd, self.name, &self.member).await
     }
 
+    /// Whether the node waits for others before it follows a planned move.
+    async fn waits(&mut self) -> Result<bool> {
+        // The attempt to follow reports a part that cannot be computed.
+        let pending = self.follower.pending(self.member.passed).await.unwrap_or_default();
+        if pending.is_empty() || !holds(self.name, &pending, &members(self.etcd).await?) {
+            return Ok(false);
+        }
+        let since = *self.held.get_or_insert_with(Instant::now);
+        Ok(since.elapsed() < MOST_HELD)
+    }
+
     async fn heard(&mut self, told: &WatchResponse) -> Result<()> {
-        let mut head = false;
+        let (mut head, mut nodes) = (false, false);
         for event in told.events() {
             let Some(kv) = event.kv() else { continue };
             let key = String::from_utf8_lossy(kv.key()).into_owned();
@@ -140,16 +186,23 @@ impl Session<'_> {
             match (key, event.event_type()) {
                 (HEAD, _) => head = true,
                 (LEADER, EventType::Delete) => {
-                    self.leads = None;
+                    self.leads.send_replace(None);
                     self.campaign().await?;
                 }
+                (key, _) if key.starts_with("control/nodes/") => nodes = true,
                 (key, EventType::Put) if key.starts_with("control/asked/") => {
                     self.answer(key, kv.value(), kv.mod_revision()).await?;
                 }
                 _ => {}
             }
         }
-        if head { self.read().await } else { Ok(()) }
+        if head {
+            self.read().await
+        } else if nodes && self.held.is_some() {
+            self.follow().await
+        } else {
+            Ok(())
+        }
     }
 
     /// Answers a question, if it is one to this node.
@@ -181,15 +234,17 @@ impl Session<'_> {
 
     /// Leads, if no other node does.
     async fn campaign(&mut self) -> Result<()> {
-        if self.leads.is_none() && self.etcd.get(LEADER).await?.0.is_none() {
-            self.leads = self.lease.lead(self.etcd, self.name).await?;
+        let leads = self.leads.borrow().is_some();
+        if !leads && self.etcd.get(LEADER).await?.0.is_none() {
+            let leads = self.lease.lead(self.etcd, self.name).await?;
+            self.leads.send_replace(leads);
         }
         Ok(())
     }
 
     /// The leader removes what is no longer needed, once all living nodes have passed the state.
     async fn clean(&mut self) -> Result<()> {
-        let Some(leads) = self.leads.clone() else { return Ok(()) };
+        let Some(leads) = self.leads.borrow().clone() else { return Ok(()) };
         let sequence = self.follower.state.head.sequence;
         let now = Instant::now();
         let early = self.cleaned.is_some_and(|(at, _)| now.duration_since(at) < CLEAN);

@@ -17,6 +17,8 @@ const MOST_SWAPPED: usize = 64;
 pub(super) struct Case {
     /// How much each node may have.
     pub(super) room: Vec<u32>,
+    /// Whether each node gets units that have none yet.
+    pub(super) open: Vec<bool>,
     /// How much room each unit takes, and its node if it has one already.
     pub(super) units: Vec<(u32, Option<usize>)>,
     /// Pairs of units, and their traffic.
@@ -115,7 +117,8 @@ impl Work<'_> {
     /// The node with room that pulls a unit most; of equal ones the one with most room.
     fn best(&self, unit: usize) -> Option<usize> {
         let pull = self.pull(unit);
-        let fits = (0..self.room.len()).filter(|node| self.room[*node] >= self.size(unit));
+        let fits = (0..self.room.len())
+            .filter(|node| self.case.open[*node] && self.room[*node] >= self.size(unit));
         fits.max_by_key(|node| (pull[*node], self.room[*node], std::cmp::Reverse(*node)))
     }
 
@@ -131,8 +134,8 @@ impl Work<'_> {
             let Some(from) = self.at[unit] else { continue };
             let pull = self.pull(unit);
             let size = self.size(unit);
-            let fits =
-                (0..self.room.len()).filter(|node| self.room[*node] >= size && *node != from);
+            let fits = (0..self.room.len())
+                .filter(|node| self.case.open[*node] && self.room[*node] >= size && *node != from);
             let best = fits.max_by_key(|node| (pull[*node], std::cmp::Reverse(*node)));
             if let Some(to) = best.filter(|to| pull[*to] > pull[from]) {
                 self.room[from] += size;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use etcd_client::{DeleteOptions, TxnOp, TxnOpResponse};
+use etcd_client::{Compare, DeleteOptions, TxnOp, TxnOpResponse};
 
 use super::{
     Bucket, Change, Entry, FORMAT, HEAD, Head, Located, MOST_RECENT, PIECE, State, begin_of,
@@ -113,7 +113,15 @@ impl Writer {
     /// [`ClusterError::Conflict`]: another change came first. After a lost answer the outcome is
     /// looked up; [`ClusterError::Unknown`] says that this failed, too.
     pub async fn commit(&self, etcd: &Etcd) -> Result<u64> {
-        match self.try_commit(etcd).await {
+        self.commit_while(etcd, &[]).await
+    }
+
+    /// The same, if further comparisons hold in the same transaction.
+    ///
+    /// # Errors
+    /// Those of [`Writer::commit`]; [`ClusterError::Outdated`]: a comparison does not hold.
+    pub async fn commit_while(&self, etcd: &Etcd, further: &[Compare]) -> Result<u64> {
+        match self.try_commit(etcd, further).await {
             Err(error @ (ClusterError::Silent { .. } | ClusterError::Etcd { .. })) => {
                 match outcome(etcd, &self.stage).await {
                     Ok(Some(sequence)) => Ok(sequence),
@@ -129,23 +137,30 @@ impl Writer {
         }
     }
 
-    async fn try_commit(&self, etcd: &Etcd) -> Result<u64> {
+    async fn try_commit(&self, etcd: &Etcd, further: &[Compare]) -> Result<u64> {
         let begin = begin_of(&self.stage);
-        let when = [etcd.unchanged(HEAD, self.base), etcd.is_there(&begin)];
+        let own = [etcd.unchanged(HEAD, self.base), etcd.is_there(&begin)];
+        let when = [&own[..], further].concat();
         let then = vec![
             TxnOp::put(etcd.key(HEAD), text(&self.head)?, None),
             TxnOp::delete(etcd.key(&begin), None),
         ];
-        let otherwise = vec![TxnOp::get(etcd.key(&begin), None)];
+        let read = |key: &str| TxnOp::get(etcd.key(key), None);
+        let otherwise = vec![read(&begin), read(HEAD)];
         let answer = etcd.transact("committing a change", &when, then, otherwise).await?;
         if answer.succeeded() {
             return Ok(self.head.sequence);
         }
-        let there = answer.op_responses().into_iter().any(|one| match one {
-            TxnOpResponse::Get(got) => !got.kvs().is_empty(),
-            _ => false,
+        // Revisions of the last changes of both keys.
+        let changed = answer.op_responses().into_iter().map(|one| match one {
+            TxnOpResponse::Get(got) => got.kvs().first().map_or(0, |one| one.mod_revision()),
+            _ => 0,
         });
-        Err(if there { ClusterError::Conflict } else { ClusterError::Removed })
+        Err(match changed.collect::<Vec<i64>>()[..] {
+            [0, _] => ClusterError::Removed,
+            [_, head] if head == self.base => ClusterError::Outdated,
+            _ => ClusterError::Conflict,
+        })
     }
 
     /// Removes the stage of a change that is given up.

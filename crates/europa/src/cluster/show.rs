@@ -31,6 +31,7 @@ pub(super) fn status(access: &Access, json: bool) -> Result<ExitCode, Failure> {
                 .clone()
                 .or_else(|| address.is_none().then(|| "no document `kind: node`".to_owned())),
         };
+        let cordon = whole.cordons.get(name);
         let word = match (member, &why) {
             (None, _) => "absent",
             (Some(_), Some(_)) => "failed",
@@ -44,6 +45,7 @@ pub(super) fn status(access: &Access, json: bool) -> Result<ExitCode, Failure> {
             "change": member.map(|member| member.passed),
             "version": member.map(|member| &member.version),
             "leader": leader.as_deref() == Some(name),
+            "cordon": cordon.map(|cordon| &cordon.why),
             "message": why,
         }));
     }
@@ -68,7 +70,9 @@ pub(super) fn status(access: &Access, json: bool) -> Result<ExitCode, Failure> {
     for row in &rows {
         let leads = if row["leader"] == true { "leader" } else { "" };
         let shown = ["name", "state", "address", "change"].map(|field| text(&row[field]));
-        let message = row["message"].as_str().unwrap_or_default().to_owned();
+        let cordon = row["cordon"].as_str().map(|why| format!("cordon: {why}"));
+        let message = row["message"].as_str().map(str::to_owned);
+        let message = cordon.into_iter().chain(message).collect::<Vec<_>>().join("; ");
         table.row(shown.into_iter().chain([leads.to_owned(), message]));
     }
     out!("{}", table.text(Colours::stdout()));

@@ -1,0 +1,143 @@
+//! When a leader has the routers of a node start elsewhere. Pure: the clock is an argument.
+//!
+//! A node whose lease has ended may still run. That does no harm: links drop the packets of its
+//! epoch once their other ends know the new one. So the rules here only prevent needless takeovers.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+/// A node's lease without renewal. Also the time that a new leader, and the leader after a change of
+/// etcd's own, gives nodes to renew: they may not have been able to.
+pub const LEASE: Duration = Duration::from_secs(5);
+/// A node that loses its lease so often within this time gets a cordon.
+const FAILURES: usize = 3;
+const WITHIN: Duration = Duration::from_secs(600);
+
+/// The knowledge of a leader about nodes. It begins with nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Guard {
+    /// Since when this process leads in etcd's present term, and that term.
+    since: Option<(Duration, u64)>,
+    present: BTreeSet<String>,
+    /// When nodes lost their lease.
+    lost: BTreeMap<String, VecDeque<Duration>>,
+}
+
+/// The decision about nodes without a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// All nodes have one.
+    Rest,
+    /// Nodes may still come: look again then.
+    Wait(Duration),
+    /// More than half of the nodes have none: rather etcd or the network has failed.
+    TooMany(Vec<String>),
+    /// The routers of these start elsewhere.
+    TakeOver(Vec<String>),
+}
+
+impl Guard {
+    /// Takes a look. `now` is any clock that only goes on, `term` etcd's, `nodes` those that have
+    /// documents, `present` those with a lease.
+    pub fn look(
+        &mut self,
+        now: Duration,
+        term: u64,
+        nodes: &BTreeSet<String>,
+        present: &BTreeSet<String>,
+    ) -> Verdict {
+        for gone in self.present.difference(present) {
+            self.lost.entry(gone.clone()).or_default().push_back(now);
+        }
+        self.present.clone_from(present);
+        for times in self.lost.values_mut() {
+            times.retain(|at| now.saturating_sub(*at) < WITHIN);
+        }
+        self.lost.retain(|node, times| nodes.contains(node) && !times.is_empty());
+        let since = match self.since {
+            Some((since, same)) if same == term => since,
+            _ => now,
+        };
+        self.since = Some((since, term));
+        let absent: Vec<String> = nodes.difference(present).cloned().collect();
+        if absent.is_empty() {
+            Verdict::Rest
+        } else if absent.len() * 2 > nodes.len() {
+            Verdict::TooMany(absent)
+        } else if now < since + LEASE {
+            Verdict::Wait(since + LEASE)
+        } else {
+            Verdict::TakeOver(absent)
+        }
+    }
+
+    /// Nodes that have lost their lease three times in ten minutes.
+    pub fn failing(&self) -> impl Iterator<Item = &str> {
+        let often = self.lost.iter().filter(|(_, times)| times.len() >= FAILURES);
+        often.map(|(node, _)| node.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(text: &str) -> BTreeSet<String> {
+        text.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn verdicts() {
+        let over = |text: &str| Verdict::TakeOver(names(text).into_iter().collect());
+        let many = |text: &str| Verdict::TooMany(names(text).into_iter().collect());
+        let wait = |seconds| Verdict::Wait(Duration::from_secs(seconds));
+        // Looks of one leader: second, etcd's term, nodes with a lease; the verdict.
+        for (nodes, looks) in [
+            ("a b c", &[(0, 1, "a b c", Verdict::Rest), (9, 1, "a c", over("b"))][..]),
+            ("a b c", &[(0, 1, "a c", wait(5)), (4, 1, "a c", wait(5)), (5, 1, "a c", over("b"))]),
+            ("a b c", &[(0, 1, "a c", wait(5)), (4, 1, "a b c", Verdict::Rest)]),
+            ("a b c", &[(0, 1, "a b c", Verdict::Rest), (9, 1, "a", many("b c"))]),
+            ("a b c", &[(0, 1, "", many("a b c")), (9, 1, "b", many("a c"))]),
+            // Half of them is not more than half.
+            ("a b", &[(9, 1, "a", wait(14)), (14, 1, "a", over("b"))]),
+            // Another leader of etcd.
+            (
+                "a b c",
+                &[
+                    (0, 1, "a b c", Verdict::Rest),
+                    (9, 2, "a c", wait(14)),
+                    (14, 2, "a c", over("b")),
+                ],
+            ),
+            // One without a document does not count.
+            ("a b c", &[(0, 1, "a b c x", Verdict::Rest), (9, 1, "a b c", Verdict::Rest)]),
+            ("", &[(0, 1, "", Verdict::Rest)]),
+        ] {
+            let mut guard = Guard::default();
+            for (second, term, present, wanted) in looks {
+                let now = Duration::from_secs(*second);
+                let verdict = guard.look(now, *term, &names(nodes), &names(present));
+                assert_eq!(verdict, *wanted, "{nodes:?} at {second}: {present:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn three_failures_in_ten_minutes() {
+        for (times, failing) in
+            [(&[10, 20, 30][..], true), (&[10, 20], false), (&[10, 400, 700], false)]
+        {
+            let mut guard = Guard::default();
+            let all = names("a b c");
+            let mut look = |second: u64, present: &str| {
+                guard.look(Duration::from_secs(second), 1, &all, &names(present));
+            };
+            for second in times {
+                look(second - 1, "a b c");
+                look(*second, "a c");
+                look(second + 1, "a b c");
+            }
+            assert_eq!(guard.failing().collect::<Vec<_>>() == ["b"], failing, "{times:?}");
+        }
+    }
+}
