@@ -12,6 +12,7 @@ use crate::accepted::Accepted;
 use crate::job::{Job, Progress, Purpose, answer, refused, told};
 use crate::machine::{Machine, Note, Ticket, Time};
 use crate::store::Stored;
+use crate::witness::{Effect, Record, Watched, Witness};
 
 /// How long routers may take to become ready once all steps are taken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
@@ -55,6 +56,7 @@ pub struct Engine {
     ticket: Ticket,
     /// The last state that a look has found to be as desired.
     quiet: Option<Quiet>,
+    witness: Option<Box<dyn Witness>>,
 }
 
 /// A state whose plan has no steps and lacks nothing.
@@ -67,6 +69,13 @@ impl Engine {
     /// One that has accepted this before.
     pub fn new(accepted: Accepted) -> Self {
         Self { accepted, ..Self::default() }
+    }
+
+    /// The same with a witness of its effects.
+    #[must_use]
+    pub fn watched(mut self, witness: Option<Box<dyn Witness>>) -> Self {
+        self.witness = witness;
+        self
     }
 
     /// The accepted state.
@@ -96,6 +105,12 @@ impl Engine {
 
     /// Makes accepted but missing objects again, unless a job runs.
     pub fn reconcile(&mut self, machine: &mut impl Machine, now: Time) {
+        let mut witness = self.witness.take();
+        self.reconcile_on(&mut Watched { machine, witness: &mut witness }, now);
+        self.witness = witness;
+    }
+
+    fn reconcile_on(&mut self, machine: &mut impl Machine, now: Time) {
         if self.job.is_some() {
             return;
         }
@@ -131,6 +146,13 @@ impl Engine {
     /// Gives the current change a turn, or begins the next. Returns whether there is more to do at
     /// once.
     pub fn turn(&mut self, machine: &mut impl Machine, now: Time) -> bool {
+        let mut witness = self.witness.take();
+        let more = self.turn_on(&mut Watched { machine, witness: &mut witness }, now);
+        self.witness = witness;
+        more
+    }
+
+    fn turn_on(&mut self, machine: &mut impl Machine, now: Time) -> bool {
         if self.job.is_none()
             && let Some((submission, reply)) = self.waiting.pop_front()
         {
@@ -260,6 +282,7 @@ impl Engine {
 
     /// A router does not come up, or has ended.
     pub fn failed(&mut self, router: &str, why: &str) {
+        self.refused(Effect::AddRouter, router, Err(why));
         if let Some(job) = &mut self.job {
             job.failed(router, why);
         }
@@ -267,6 +290,7 @@ impl Engine {
 
     /// A router has carried out an update, or refuses it.
     pub fn updated(&mut self, ticket: Ticket, router: &str, outcome: Result<(), &str>) {
+        self.refused(Effect::UpdateRouter, router, outcome);
         if let Some(job) = &mut self.job {
             job.updated(ticket, router, outcome);
         }
@@ -274,6 +298,7 @@ impl Engine {
 
     /// Programs of a router's slow path have read their files again, or one has failed to.
     pub fn reloaded(&mut self, ticket: Ticket, router: &str, outcome: Result<(), &str>) {
+        self.refused(Effect::StartSlowPaths, router, outcome);
         if let Some(job) = &mut self.job {
             job.reloaded(ticket, router, outcome);
         }
@@ -288,8 +313,16 @@ impl Engine {
 
     /// The store has written the current change down, or not.
     pub fn committed(&mut self, outcome: Result<(), String>) {
+        self.refused(Effect::Commit, "", outcome.as_ref().map(drop).map_err(String::as_str));
         if let Some(job) = &mut self.job {
             job.committed(outcome);
+        }
+    }
+
+    /// The witness hears of an answer that is a refusal.
+    fn refused(&mut self, effect: Effect, object: &str, outcome: Result<(), &str>) {
+        if let (Some(witness), Err(why)) = (&mut self.witness, outcome) {
+            witness.hear(Record::later(effect, object, why));
         }
     }
 }

@@ -280,8 +280,8 @@ impl Job {
                 return Progress::More;
             }
         }
-        if matches!(step, Step::AdaptPort { .. }) {
-            self.look_again(machine);
+        if let Step::AdaptPort { port, .. } = &step {
+            self.look_again(port, machine);
         }
         // Slow work may also go on after the last step.
         self.until = now + PATIENCE;
@@ -289,7 +289,13 @@ impl Job {
     }
 
     /// A device has turned out to be able to do less than was thought.
-    fn look_again(&mut self, machine: &mut impl Machine) {
+    fn look_again(&mut self, port: &PortId, machine: &mut impl Machine) {
+        let is_it = |open: &&europa_plan::ActualPort| *open.document.name.value == **port;
+        let actual = machine.actual();
+        let open = actual.ports.iter().find(is_it);
+        if open.is_some_and(|open| !open.stale && self.desired.knew(port, &open.facts)) {
+            return;
+        }
         let (desired, _) = plan(&self.documents, machine);
         if desired.routers == self.desired.routers {
             return;

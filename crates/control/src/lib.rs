@@ -11,12 +11,14 @@
 //! | `machine` | everything that the engine has done to the world             |
 //! | `accepted`| desired state at hand, and its next revision                 |
 //! | `store`   | where desired state is kept                                  |
+//! | `witness` | hears of each effect, for the contract test                  |
 
 mod accepted;
 mod engine;
 mod job;
 mod machine;
 pub mod store;
+pub mod witness;
 
 pub use accepted::{Accepted, Commit};
 pub use engine::{Engine, Outcome, Refusal, Reply, Submission};

@@ -78,6 +78,7 @@ pub mod store;
 mod switch;
 mod uplinks;
 mod wires;
+mod witness;
 
 pub use cages::try_in_kernel;
 pub use doors::OpenedDoor;

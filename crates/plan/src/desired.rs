@@ -11,7 +11,7 @@ use crate::ids::{PortId, RouterId};
 use crate::needs::Needs;
 use crate::relays::{RelayPlan, relays};
 use crate::router::RouterPlan;
-use crate::routers::routers;
+use crate::routers::{interfaces_beside_slow_paths, routers};
 use crate::{hosts, queued, slow_paths, wires};
 
 /// Network namespaces of an instance, by name.
@@ -39,6 +39,8 @@ pub struct Desired {
     /// Ports of hosts whose devices go or are made again.
     pub(crate) cut: BTreeSet<PortId>,
     by_name: HashMap<RouterId, usize>,
+    /// The facts that it was planned with.
+    facts: HashMap<PortId, PortFacts>,
 }
 
 /// Longest packet of an unknown port.
@@ -76,9 +78,9 @@ impl Desired {
         let (mut expanded, hidden) = slow_paths::expand(&namespaces.slow_paths, documents);
         if !hidden.is_empty() {
             // The hidden ports are as long as the interfaces that they belong to.
-            for plan in routers(documents, &facts.ports).into_iter().flatten() {
-                for interface in &plan.interfaces {
-                    let name = slow_paths::port_name(&plan.name, &interface.name);
+            for (router, interfaces) in interfaces_beside_slow_paths(documents, &facts.ports) {
+                for interface in &interfaces {
+                    let name = slow_paths::port_name(&router, &interface.name);
                     let fact = PortFacts { mac: [0; 6], mtu: interface.mtu, vlan: Ok(()) };
                     facts.ports.insert(PortId::new(name), fact);
                 }
@@ -100,6 +102,7 @@ impl Desired {
             routers: plans.into_iter().map(|plan| plan.map(Arc::new)).collect(),
             missing: facts.missing,
             cut,
+            facts: facts.ports,
         }
     }
 
@@ -127,6 +130,11 @@ impl Desired {
 
     fn has_ports(&self, plan: &RouterPlan) -> bool {
         plan.ports().all(|port| !self.missing.contains_key(port))
+    }
+
+    /// Whether routers were planned with these facts about a port.
+    pub fn knew(&self, port: &PortId, facts: &PortFacts) -> bool {
+        self.facts.get(port) == Some(facts)
     }
 
     /// The needs of a port.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use europa_api::{Documents, Port};
+use europa_control::witness::Effect;
 use europa_control::{Commit, Machine, Note, Stop, Taken, Ticket, Time, Verdict};
 use europa_plan::{
     Actual, Desired, Failure, Namespaces, PortFacts, PortId, RouterId, RouterPlan, SliceId, Step,
@@ -16,7 +17,7 @@ use europa_plan::{
 use fastrand::Rng;
 
 use crate::effects::carry_out;
-use crate::faults::{Coverage, Effect, Fault};
+use crate::faults::{Coverage, Fault, meets};
 use crate::plant::Plant;
 use crate::world::{Process, SimRouter, World};
 
@@ -57,6 +58,8 @@ pub(crate) struct SimMachine {
     pub(crate) taken: Vec<Step>,
     /// Faults happen.
     pub(crate) faulty: bool,
+    /// The only fault, at the first such effect.
+    pub(crate) script: Option<(Effect, Fault)>,
     /// The node has been killed: nothing that it does has an effect any more.
     pub(crate) killed: bool,
     /// Events are printed.
@@ -97,6 +100,7 @@ impl SimMachine {
             coverage: Coverage::default(),
             taken: Vec::new(),
             faulty: false,
+            script: None,
             killed: false,
             traced: std::env::var_os("TRACE").is_some(),
             plant,
@@ -161,7 +165,8 @@ impl SimMachine {
 
     /// The fault of an effect, if any.
     fn fault(&mut self, effect: Effect) -> Option<Fault> {
-        let mut fault = None;
+        let mut fault =
+            self.script.take_if(|(wanted, _)| *wanted == effect).map(|(_, fault)| fault);
         let one_in = match effect {
             // There are many for each change, and one alone has it refused.
             Effect::Look => FAULT_IN * 20,
@@ -170,7 +175,7 @@ impl SimMachine {
         };
         if self.faulty && self.rng.u32(..one_in) == 0 {
             let all = crate::faults::FAULTS;
-            let can: Vec<Fault> = all.into_iter().filter(|fault| effect.meets(*fault)).collect();
+            let can: Vec<Fault> = all.into_iter().filter(|fault| meets(effect, *fault)).collect();
             fault = can.get(self.rng.usize(..can.len().max(1))).copied();
         }
         self.coverage.note(effect, fault);
@@ -278,7 +283,7 @@ impl SimMachine {
 
     /// Takes a step for real, and remembers the state after it.
     fn carry_out(&mut self, step: &Step, half: bool) -> Result<(), String> {
-        let before = self.belief.clone();
+        let hosts = self.belief.hosts.clone();
         if let (Some(Plant::PortsBeforeRelays), Step::RemoveRelay(relay)) = (self.plant, step) {
             self.lies.unrelayed.insert(relay.port.clone());
             self.remember();
@@ -298,7 +303,7 @@ impl SimMachine {
                 self.belief.hosts = Arc::new(from.clone());
             }
             (Some(Plant::HalfHostsForgotten), Step::TrimHosts { .. }) if half => {
-                self.belief.hosts = before.hosts;
+                self.belief.hosts = hosts;
             }
             _ => {}
         }
