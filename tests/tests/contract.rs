@@ -129,8 +129,10 @@ impl Pair {
         let told = self.simulated.apply(seen.fault);
         let heard = self.simulated.heard();
         table.add(1, &heard);
-        if let Some((effect, fault @ (Fault::KilledBefore | Fault::KilledAfter | Fault::SwitchKilled))) =
-            seen.fault
+        if let Some((
+            effect,
+            fault @ (Fault::KilledBefore | Fault::KilledAfter | Fault::SwitchKilled),
+        )) = seen.fault
         {
             (0..2).for_each(|side| table.count(side, effect, format!("{fault:?}")));
         }

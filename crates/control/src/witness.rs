@@ -17,9 +17,7 @@ use crate::accepted::Commit;
 use crate::machine::{Machine, Note, Stop, Taken, Ticket, Verdict};
 
 /// Something that the engine has done to the machine.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)] // Steps of the plan, by their names, and four more.
 pub enum Effect {
     RemoveRouter,
@@ -45,9 +43,7 @@ pub enum Effect {
 }
 
 /// The result of an effect.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Ending {
     /// It is done, or has begun.
     Well,
@@ -155,13 +151,8 @@ impl<M: Machine> Watched<'_, M> {
     ) -> Result<T, E> {
         let Some(witness) = self.witness else { return act(self.machine) };
         let before = self.machine.actual();
-        let record = Record {
-            effect,
-            object,
-            ending: None,
-            why: String::new(),
-            objects: objects(&before),
-        };
+        let record =
+            Record { effect, object, ending: None, why: String::new(), objects: objects(&before) };
         witness.hear(record.clone());
         let result = act(self.machine);
         let after = self.machine.actual();

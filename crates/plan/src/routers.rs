@@ -163,10 +163,9 @@ impl<'a> Context<'a> {
                 std::net::IpAddr::V6(_) => None,
             })
         });
-        let (configuration, file) =
-            configuration(router, &interfaces).map_err(|what| {
-                Box::new(Fault::new(Key::new("router", &*name), &["fast_path"], what))
-            })?;
+        let (configuration, file) = configuration(router, &interfaces).map_err(|what| {
+            Box::new(Fault::new(Key::new("router", &*name), &["fast_path"], what))
+        })?;
         Ok(RouterPlan {
             description: builtin::description(router, &interfaces),
             geometry: geometry(router, &interfaces),

@@ -67,25 +67,24 @@ pub const FAULTS: [Fault; 9] = [
 
 /// Whether a fault can occur at an effect.
 pub(crate) fn meets(effect: Effect, fault: Fault) -> bool {
-        let answers_later = matches!(
-            effect,
-            Effect::AddRouter | Effect::UpdateRouter | Effect::StartSlowPaths | Effect::Check
-        );
-        match (effect, fault) {
-            (Effect::Look | Effect::Settle, fault) => fault == Fault::Refused,
-            (Effect::Commit, fault) => {
-                use Fault::{KilledAfter, KilledBefore, Late, Refused};
-                matches!(fault, Refused | KilledBefore | KilledAfter | Late)
-            }
-            (Effect::Check, fault) => {
-                use Fault::{KilledAfter, Late, Refused, RefusedLater};
-                matches!(fault, Refused | RefusedLater | Late | KilledAfter)
-            }
-            (_, Fault::Late | Fault::Silent | Fault::RefusedLater) => answers_later,
-            (Effect::StartSwitch | Effect::StartSlowPaths, Fault::Half) => false,
-            _ => true,
+    let answers_later = matches!(
+        effect,
+        Effect::AddRouter | Effect::UpdateRouter | Effect::StartSlowPaths | Effect::Check
+    );
+    match (effect, fault) {
+        // It changes nothing: an end of a process there is one before the next effect.
+        (Effect::Look, fault) => fault == Fault::Refused,
+        (_, Fault::KilledBefore | Fault::KilledAfter | Fault::SwitchKilled) => true,
+        (Effect::Settle, fault) => fault == Fault::Refused,
+        (Effect::Commit, fault) => matches!(fault, Fault::Refused | Fault::Late),
+        (Effect::Check, fault) => {
+            matches!(fault, Fault::Refused | Fault::RefusedLater | Fault::Late)
         }
+        (_, Fault::Late | Fault::Silent | Fault::RefusedLater) => answers_later,
+        (Effect::StartSwitch | Effect::StartSlowPaths, Fault::Half) => false,
+        _ => true,
     }
+}
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

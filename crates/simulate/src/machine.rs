@@ -365,8 +365,15 @@ impl Machine for SimMachine {
         }
         let fault = self.fault(Effect::Check);
         (self.verdict, self.checking) = (None, true);
+        if fault == Some(Fault::SwitchKilled) {
+            self.kill_switch();
+        }
         let (wait, outcome) = match fault {
             Some(Fault::Refused) => return Err(Failure::from("no process".to_owned())),
+            Some(Fault::KilledBefore) => {
+                self.killed = true;
+                return Ok(());
+            }
             Some(Fault::RefusedLater) => (self.soon(50), Err("a mistake".to_owned())),
             Some(Fault::Late) => (Duration::from_secs(15), Ok(())),
             _ => (self.soon(50), Ok(())),
@@ -462,8 +469,14 @@ impl Machine for SimMachine {
     }
 
     fn settle(&mut self) -> Result<(), Failure> {
-        if !self.killed && self.fault(Effect::Settle).is_some() {
-            return Err(Failure::from("queues are refused".to_owned()));
+        if self.killed {
+            return Ok(());
+        }
+        match self.fault(Effect::Settle) {
+            Some(Fault::Refused) => return Err(Failure::from("queues are refused".to_owned())),
+            Some(Fault::KilledBefore | Fault::KilledAfter) => self.killed = true,
+            Some(Fault::SwitchKilled) => self.kill_switch(),
+            _ => {}
         }
         Ok(())
     }
@@ -482,6 +495,10 @@ impl Machine for SimMachine {
             Some(Fault::KilledBefore) => return self.killed = true,
             Some(Fault::Refused) if self.plant == Some(Plant::SwallowedCommit) => {}
             Some(Fault::Refused) => outcome = Err("the disk is full".to_owned()),
+            Some(Fault::SwitchKilled) => {
+                self.kill_switch();
+                outcome = self.world.store.change(&commit);
+            }
             _ => outcome = self.world.store.change(&commit),
         }
         if fault == Some(Fault::KilledAfter) {

@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 
 /// How a fault is provoked.
 #[derive(Clone, Copy, Debug)]
-pub enum Act {
+pub(crate) enum Act {
     /// The node can open so many more files, and then none.
     Starve(u32),
     /// The node is killed before the effect.
@@ -29,11 +29,11 @@ pub enum Act {
 
 /// What was seen of a change.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub(crate) struct Seen {
     /// The effects with their results.
-    pub records: Vec<Record>,
+    pub(crate) records: Vec<Record>,
     /// The fault that has happened.
-    pub fault: Option<(Effect, Fault)>,
+    pub(crate) fault: Option<(Effect, Fault)>,
 }
 
 #[derive(Default)]
@@ -51,11 +51,11 @@ struct State {
 }
 
 /// See the file.
-pub struct Conductor(Arc<Mutex<State>>);
+pub(crate) struct Conductor(Arc<Mutex<State>>);
 
 impl Conductor {
     /// Listens at a path.
-    pub fn start(path: &str) -> Self {
+    pub(crate) fn start(path: &str) -> Self {
         let _ = fs::remove_file(path);
         let listener = UnixListener::bind(path).expect("a socket");
         let state = Arc::new(Mutex::new(State::default()));
@@ -70,20 +70,20 @@ impl Conductor {
     }
 
     /// The process of the node from now on.
-    pub fn conducts(&self, node: i32, kept: PathBuf) {
+    pub(crate) fn conducts(&self, node: i32, kept: PathBuf) {
         let mut state = lock(&self.0);
         (state.node, state.kept) = (node, kept);
     }
 
     /// A change begins: its fault comes at the first effect of a kind after so many effects.
-    pub fn begin(&self, act: Option<(u32, Act)>) {
+    pub(crate) fn begin(&self, act: Option<(u32, Act)>) {
         let mut state = lock(&self.0);
         let kept = std::mem::take(&mut state.kept);
         *state = State { node: state.node, kept, act, ..State::default() };
     }
 
     /// A change has ended.
-    pub fn end(&self) -> Seen {
+    pub(crate) fn end(&self) -> Seen {
         let mut state = lock(&self.0);
         state.act = None;
         if state.under_way.take().is_some() {
@@ -118,12 +118,14 @@ impl State {
 
     fn before(&mut self, record: &Record) {
         let is_first = self.met.insert(record.effect);
+        // A look changes nothing: a fault there is one of the next effect.
         let Some((wait, act)) = &mut self.act else { return };
         if *wait > 0 {
             *wait -= 1;
             return;
         }
-        if !is_first {
+        let kills = !matches!(act, Act::Starve(_));
+        if !is_first || (kills && record.effect == Effect::Look) {
             return;
         }
         let act = *act;

@@ -22,7 +22,12 @@ pub(super) struct Compared {
 
 impl History {
     /// The properties after an answer, or without one.
-    pub(super) fn holds(&mut self, outcome: Option<Outcome>, before: &[Kept], wanted: &[Kept]) -> Held {
+    pub(super) fn holds(
+        &mut self,
+        outcome: Option<Outcome>,
+        before: &[Kept],
+        wanted: &[Kept],
+    ) -> Held {
         let store = sorted(&self.machine.world.store.kept());
         let (before, wanted) = (sorted(before), sorted(wanted));
         match outcome {
