@@ -1,20 +1,19 @@
-//! A witness of effects: it hears of each before and after it, and of later answers.
+//! A witness of effects: it receives a record before and after each, and of later answers.
 //!
 //! The contract test gives the engine of a real node and that of a simulated machine one each, and
-//! compares what they hear. Without a witness nothing is recorded.
+//! compares their records. Without a witness nothing is recorded.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use europa_api::{Documents, Port};
-use europa_plan::{
-    Actual, Desired, Failure, Namespaces, PortFacts, RouterPlan, Step, Subject, slow_paths,
-};
+use europa_api::Documents;
+use europa_plan::{Actual, Desired, Failure, Namespaces, RouterPlan, Step, Subject};
 use serde::{Deserialize, Serialize};
 
 use crate::accepted::Commit;
 use crate::machine::{Machine, Note, Stop, Taken, Ticket, Verdict};
+use crate::question::Question;
 
 /// Something that the engine has done to the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -49,7 +48,7 @@ pub enum Ending {
     Well,
     /// It can be tried again.
     NotNow,
-    /// It failed, and the known state is as before.
+    /// It failed, and the known state is the same.
     Refused,
     /// It failed, and the known state is another one.
     Half,
@@ -72,7 +71,7 @@ pub struct Record {
     pub objects: Vec<String>,
 }
 
-/// Hears of effects.
+/// Receives records of effects.
 pub trait Witness: Send {
     /// An effect is tried, has ended, or has been answered. The engine goes on when this returns.
     fn hear(&mut self, record: Record);
@@ -142,6 +141,17 @@ pub(crate) struct Watched<'a, M> {
 }
 
 impl<M: Machine> Watched<'_, M> {
+    /// Devices have been looked at for a plan; the first look that failed.
+    pub(crate) fn looked(&mut self, failed: Option<&Failure>) {
+        let Some(witness) = self.witness else { return };
+        witness.hear(Record {
+            ending: Some(if failed.is_none() { Ending::Well } else { Ending::Refused }),
+            why: failed.map_or(String::new(), |why| why.text.clone()),
+            objects: objects(&self.machine.actual()),
+            ..Record::before(Effect::Look, String::new())
+        });
+    }
+
     /// Does something to the machine, and has the witness hear of it.
     fn watch<T, E>(
         &mut self,
@@ -193,13 +203,16 @@ impl<M: Machine> Machine for Watched<'_, M> {
         self.machine.actual()
     }
 
-    fn look(&mut self, port: &Port) -> Result<PortFacts, Failure> {
-        let name = port.name.value.to_string();
-        // A slow path's devices are looked at where it is made.
-        if slow_paths::is_hidden(&name) {
-            return self.machine.look(port);
+    fn plan(&mut self, question: Question) {
+        if let Some(witness) = self.witness {
+            let objects = objects(&self.machine.actual());
+            witness.hear(Record { objects, ..Record::before(Effect::Look, String::new()) });
         }
-        self.watch((Effect::Look, name), |machine| machine.look(port), |why| (false, why))
+        self.machine.plan(question);
+    }
+
+    fn discard(&mut self, what: Box<dyn Send>) {
+        self.machine.discard(what);
     }
 
     fn admit(&mut self, desired: &Desired) -> Result<(), Failure> {
@@ -265,6 +278,11 @@ impl<M: Machine> Machine for Watched<'_, M> {
 }
 
 impl Record {
+    /// An effect that is about to be tried.
+    fn before(effect: Effect, object: String) -> Self {
+        Self { effect, object, ending: None, why: String::new(), objects: Vec::new() }
+    }
+
     /// A refusal that comes later.
     pub(crate) fn later(effect: Effect, object: &str, why: &str) -> Self {
         Self {

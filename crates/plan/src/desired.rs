@@ -27,7 +27,7 @@ pub struct Namespaces {
 #[derive(Clone, Debug)]
 pub struct Desired {
     /// The users' documents.
-    pub documents: Documents,
+    pub documents: Arc<Documents>,
     /// Ports: written, made by hosts, and made by slow paths.
     pub ports: Vec<Port>,
     /// Relays.
@@ -51,7 +51,7 @@ impl Desired {
     /// port's device.
     pub fn new(
         namespaces: &Namespaces,
-        documents: &Documents,
+        documents: &Arc<Documents>,
         actual: &Actual,
         mut look: impl FnMut(&Port) -> Result<PortFacts, Failure>,
     ) -> Self {
@@ -90,13 +90,9 @@ impl Desired {
         let plans = routers(&expanded, &facts.ports);
         let names = plans.iter().enumerate();
         let by_name = names.filter_map(|(at, plan)| Some((plan.as_ref().ok()?.name.clone(), at)));
-        let mut ports = documents.ports.clone();
-        ports.extend(made.into_iter().map(|(document, _)| document));
-        ports.extend(hidden);
-        ports.extend(wires::ports(&namespaces.slow_paths, documents));
         Self {
             documents: documents.clone(),
-            ports,
+            ports: with_written(namespaces, documents, made, hidden),
             relays: relays(documents),
             by_name: by_name.collect(),
             routers: plans.into_iter().map(|plan| plan.map(Arc::new)).collect(),
@@ -132,9 +128,15 @@ impl Desired {
         plan.ports().all(|port| !self.missing.contains_key(port))
     }
 
-    /// Whether routers were planned with these facts about a port.
-    pub fn knew(&self, port: &PortId, facts: &PortFacts) -> bool {
-        self.facts.get(port) == Some(facts)
+    /// Whether a plan in this state would have the same facts about all open ports.
+    pub fn knows_ports_of(&self, actual: &Actual) -> bool {
+        actual.ports.iter().all(|open| {
+            let name = &*open.document.name.value;
+            // Those of slow paths and wires are never looked at.
+            let is_inner = slow_paths::is_hidden(name) || wires::is_wire(name);
+            let known = self.facts.get(name).filter(|_| !is_inner);
+            known.is_none_or(|known| !open.stale && *known == open.facts)
+        })
     }
 
     /// The needs of a port.
@@ -146,6 +148,26 @@ impl Desired {
     pub fn relay(&self, port: &str) -> Option<&RelayPlan> {
         self.relays.iter().find(|plan| plan.port == *port)
     }
+}
+
+/// All ports of documents: written, made by hosts, and made by slow paths.
+pub fn ports(namespaces: &Namespaces, documents: &Documents) -> Vec<Port> {
+    let made = hosts::ports(&namespaces.hosts, documents);
+    let hidden = slow_paths::ports(&namespaces.slow_paths, documents);
+    with_written(namespaces, documents, made, hidden)
+}
+
+fn with_written(
+    namespaces: &Namespaces,
+    documents: &Documents,
+    made: Vec<(Port, PortFacts)>,
+    hidden: Vec<Port>,
+) -> Vec<Port> {
+    let mut ports = documents.ports.clone();
+    ports.extend(made.into_iter().map(|(document, _)| document));
+    ports.extend(hidden);
+    ports.extend(wires::ports(&namespaces.slow_paths, documents));
+    ports
 }
 
 /// The facts about an open port that changes to a document.

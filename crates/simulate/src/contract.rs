@@ -11,7 +11,7 @@ use crate::documents::{Choice, first, for_real, next, yaml};
 use crate::faults::{Fault, meets};
 use crate::history::History;
 
-/// Hears of effects, and keeps what it has heard.
+/// Keeps the records of effects.
 #[derive(Clone, Default)]
 pub(crate) struct Heard(Arc<Mutex<Vec<Record>>>);
 
@@ -21,7 +21,7 @@ impl Witness for Heard {
     }
 }
 
-/// A simulated machine with its engine. Faults happen only where [`Simulated::apply`] is told.
+/// A simulated machine with its engine. Faults happen only where [`Simulated::apply`] asks for them.
 pub struct Simulated {
     history: History,
     heard: Heard,

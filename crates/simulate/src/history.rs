@@ -1,6 +1,7 @@
 //! One history: operations and faults from a seed, and the properties after each.
 
 mod holds;
+mod random;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,9 +12,11 @@ use europa_control::{Accepted, Engine, Machine, Outcome, Refusal, Submission, Ti
 use europa_plan::{Desired, Failure, SliceId, list};
 use fastrand::Rng;
 use holds::{Compared, sorted};
+use random::What;
+pub use random::{Operation, operations};
 
 use crate::contract::Heard;
-use crate::documents::{Choice, documents, first, next, restore};
+use crate::documents::{Choice, documents, restore};
 use crate::faults::Coverage;
 use crate::machine::{Event, SimMachine};
 use crate::plant::Plant;
@@ -25,70 +28,12 @@ const MOST: Duration = Duration::from_secs(600);
 /// Turns of the engine without a moment passing.
 const MOST_TURNS: usize = 10_000;
 
-/// Something that is done to a node.
-#[derive(Clone, Debug)]
-pub struct Operation {
-    what: What,
-    /// Seed of the faults meanwhile.
-    seed: u64,
-    faulty: bool,
-}
-
-#[derive(Clone, Debug)]
-enum What {
-    Apply(Choice),
-    DryRun(Choice),
-    /// Two at a time; the second was checked against the state before the first.
-    Two(Choice, Choice),
-    Kill,
-    KillSwitch,
-    KillRouter,
-    /// A device goes, and comes back some seconds later.
-    DeviceGoes(u8, u8),
-    ByHand,
-    Number(u8),
-    Wait,
-}
-
 /// The result of a history.
 pub struct Report {
     /// The violated property, and after how many operations.
     pub broken: Option<(usize, String)>,
     /// Faults that effects have met.
     pub coverage: Coverage,
-}
-
-/// The operations of a seed.
-pub fn operations(seed: u64) -> Vec<Operation> {
-    let mut rng = Rng::with_seed(seed);
-    let mut choice = first(&mut rng);
-    let count = rng.usize(50..120);
-    let mut all = Vec::with_capacity(count);
-    for _ in 0..count {
-        let what = match rng.u8(..20) {
-            0..=9 => {
-                choice = next(&choice, &mut rng);
-                What::Apply(choice.clone())
-            }
-            10 | 11 => {
-                choice = next(&choice, &mut rng);
-                What::DryRun(choice.clone())
-            }
-            12 => {
-                let one = next(&choice, &mut rng);
-                choice = next(&choice, &mut rng);
-                What::Two(one, choice.clone())
-            }
-            13 => What::Kill,
-            14 => What::KillSwitch,
-            15 => What::KillRouter,
-            16 => What::DeviceGoes(rng.u8(..4), rng.u8(1..40)),
-            17 | 18 => [What::ByHand, What::Wait][rng.usize(..2)].clone(),
-            _ => What::Number(rng.u8(..3)),
-        };
-        all.push(Operation { what, seed: rng.u64(..), faulty: rng.u8(..4) != 0 });
-    }
-    all
 }
 
 /// Runs operations, and returns the violated property.
@@ -116,7 +61,7 @@ pub(crate) struct History {
     was_whole: bool,
     /// The devices at that time.
     generations: Vec<u64>,
-    /// Hears of the effects of all engines.
+    /// Records the effects of all engines.
     heard: Option<Heard>,
     /// The last comparison.
     compared: Option<Compared>,
@@ -358,8 +303,7 @@ impl History {
         let look = |port: &europa_api::Port| world.look(port).map_err(Failure::from);
         let desired = Desired::new(&self.machine.namespaces(), &documents, &actual, look);
         self.machine.adopt(&desired);
-        let now = self.machine.now;
-        self.engine.reconcile(&mut self.machine, now);
+        self.engine.reconcile(&mut self.machine);
         Ok(())
     }
 
@@ -381,8 +325,7 @@ impl History {
     /// Compares the desired with the actual state.
     fn look(&mut self) {
         if self.plant != Some(Plant::UnchangedMeansDone) {
-            let now = self.machine.now;
-            self.engine.reconcile(&mut self.machine, now);
+            self.engine.reconcile(&mut self.machine);
         }
     }
 
@@ -418,6 +361,11 @@ impl History {
             Event::Committed(outcome) => self.engine.committed(outcome),
             Event::SwitchBack => self.machine.switch_back(),
             Event::DeviceBack(number) => self.machine.device_back(number),
+            Event::Planned(ticket) => {
+                if let Some(plan) = self.machine.planned(ticket) {
+                    self.engine.planned(plan);
+                }
+            }
         }
     }
 }

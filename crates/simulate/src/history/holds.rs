@@ -117,6 +117,12 @@ impl History {
             device.there = true;
         }
         self.pass(Duration::from_secs(400))?;
+        // A look may have begun just now.
+        let until = self.machine.now + Duration::from_secs(60);
+        while !self.engine.is_settled() && self.machine.now < until {
+            self.advance();
+            self.go_on()?;
+        }
         if !self.engine.is_settled() {
             return Err("the node does not come to rest".into());
         }
