@@ -34,7 +34,7 @@ FUZZ_SECONDS ?= 60
 NIGHTLY_FUZZ_SECONDS ?= 1800
 NIGHTLY_HISTORIES ?= 100000
 # Sequences with which `make nightly` compares the simulated with the real machine.
-NIGHTLY_SEQUENCES ?= 2000
+NIGHTLY_SEQUENCES ?= 1000
 # Settings with which `make nightly` compares fast paths with their Linux.
 NIGHTLY_RUNS ?= 2000
 # Packages of kernels on which `make nightly` loads the eBPF programs, beside that of `make kernel`.

@@ -31,7 +31,7 @@ pub struct Node {
     longest_turn_us: u64,
     /// Whether its equations of counters are checked at the end.
     ledgers_checked: AtomicBool,
-    /// Variables of its environment, as `NAME=value`.
+    /// Arguments of `env`: variables as `NAME=value`, after ignored signals.
     environment: Vec<String>,
 }
 
@@ -79,6 +79,13 @@ impl Node {
     #[must_use]
     pub fn with_variable(mut self, name: &str, value: &str) -> Node {
         self.environment.push(format!("{name}={value}"));
+        self
+    }
+
+    /// The same with a signal that its processes ignore from their start.
+    #[must_use]
+    pub fn ignoring_signals(mut self, signal: &str) -> Node {
+        self.environment.insert(0, format!("--ignore-signal={signal}"));
         self
     }
 

@@ -1,39 +1,61 @@
-//! Hears of each effect of a real node, and provokes a fault at one of them.
+//! Receives a record of each effect of a real node, and provokes a fault at one of them.
 
-use std::collections::BTreeSet;
+mod processes;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use europa_control::witness::{Effect, Ending, Record};
 use europa_simulate::Fault;
-use europa_tests::run;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
+use processes::{answerer, feed, fill, send, starve, stop_for_a_second, switch};
 
 /// How a fault is provoked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     /// The node can open so many more files, and then none.
     Starve(u32),
+    /// No file of the node can grow, as on a full disk.
+    Fill,
     /// The node is killed before the effect.
     KillBefore,
     /// The node is killed after the effect.
     KillAfter,
     /// The switch is killed before the effect.
     KillSwitch,
+    /// The switch stands still before the effect, until the node kills it.
+    HangSwitch,
+    /// The process that is to answer is killed after the effect.
+    KillAnswerer,
+    /// The process that is to answer stands still for a second after the effect.
+    DelayAnswerer,
+    /// The process that is to answer stands still for longer than the node waits.
+    HangAnswerer,
 }
 
-/// What was seen of a change.
+/// The records of a change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// The effects with their results.
     pub(crate) records: Vec<Record>,
+    /// How the fault was provoked.
+    pub(crate) act: Option<Act>,
     /// The fault that has happened.
     pub(crate) fault: Option<(Effect, Fault)>,
+}
+
+/// An effect that meets a fault.
+struct UnderWay {
+    effect: Effect,
+    object: String,
+    act: Act,
+    /// The objects before its first attempt.
+    objects: Vec<String>,
 }
 
 #[derive(Default)]
@@ -42,11 +64,15 @@ struct State {
     /// Its records.
     kept: PathBuf,
     /// The fault waits for so many effects.
-    act: Option<(u32, Act)>,
+    wait: u32,
+    /// The faults to provoke, by effect: the first that comes.
+    acts: BTreeMap<Effect, Act>,
     /// Effects of this change so far.
     met: BTreeSet<Effect>,
     /// The effect that meets a fault now.
-    under_way: Option<(Effect, String, Act)>,
+    under_way: Option<UnderWay>,
+    /// A process that stands still.
+    stopped: Option<i32>,
     seen: Seen,
 }
 
@@ -60,10 +86,11 @@ impl Conductor {
         let listener = UnixListener::bind(path).expect("a socket");
         let state = Arc::new(Mutex::new(State::default()));
         let shared = state.clone();
-        // It ends with the test.
+        // They end with the test.
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let _ = attend(stream, &shared);
+                let shared = shared.clone();
+                thread::spawn(move || attend(stream, &shared));
             }
         });
         Self(state)
@@ -75,19 +102,22 @@ impl Conductor {
         (state.node, state.kept) = (node, kept);
     }
 
-    /// A change begins: its fault comes at the first effect of a kind after so many effects.
-    pub(crate) fn begin(&self, act: Option<(u32, Act)>) {
+    /// A change begins. After `wait` effects, the first effect with an act meets it.
+    pub(crate) fn begin(&self, wait: u32, acts: BTreeMap<Effect, Act>) {
         let mut state = lock(&self.0);
         let kept = std::mem::take(&mut state.kept);
-        *state = State { node: state.node, kept, act, ..State::default() };
+        *state = State { node: state.node, kept, wait, acts, ..State::default() };
     }
 
     /// A change has ended.
     pub(crate) fn end(&self) -> Seen {
         let mut state = lock(&self.0);
-        state.act = None;
+        state.acts.clear();
         if state.under_way.take().is_some() {
             feed(state.node);
+        }
+        if let Some(process) = state.stopped.take() {
+            send(process, Signal::SIGCONT);
         }
         std::mem::take(&mut state.seen)
     }
@@ -117,94 +147,97 @@ impl State {
     }
 
     fn before(&mut self, record: &Record) {
-        let is_first = self.met.insert(record.effect);
-        // A look changes nothing: a fault there is one of the next effect.
-        let Some((wait, act)) = &mut self.act else { return };
-        if *wait > 0 {
-            *wait -= 1;
-            return;
-        }
-        let kills = !matches!(act, Act::Starve(_));
-        if !is_first || (kills && record.effect == Effect::Look) {
-            return;
-        }
-        let act = *act;
-        self.act = None;
         let effect = record.effect;
+        let is_first = self.met.insert(effect);
+        if self.wait > 0 {
+            self.wait -= 1;
+            return;
+        }
+        let Some(act) = self.acts.get(&effect).copied().filter(|_| is_first) else { return };
+        self.acts.clear();
+        self.seen.act = Some(act);
         match act {
             Act::Starve(more) => starve(self.node, more),
+            Act::Fill => fill(self.node),
             Act::KillBefore => {
-                self.end_of("node", self.node);
+                send(self.node, Signal::SIGKILL);
                 self.seen.fault = Some((effect, Fault::KilledBefore));
                 return;
             }
-            Act::KillSwitch => {
+            Act::KillSwitch | Act::HangSwitch => {
+                let hang = matches!(act, Act::HangSwitch);
                 if let Some(switch) = switch(&self.kept) {
-                    self.end_of("switch", switch);
+                    send(switch, if hang { Signal::SIGSTOP } else { Signal::SIGKILL });
+                    self.stopped = hang.then_some(switch);
                     self.seen.fault = Some((effect, Fault::SwitchKilled));
                 }
                 return;
             }
-            Act::KillAfter => {}
+            Act::KillAfter | Act::KillAnswerer | Act::DelayAnswerer | Act::HangAnswerer => {}
         }
-        self.under_way = Some((effect, record.object.clone(), act));
+        let (object, objects) = (record.object.clone(), record.objects.clone());
+        self.under_way = Some(UnderWay { effect, object, act, objects });
     }
 
     fn after(&mut self, record: &Record, ending: Ending) {
-        let is_it = |(effect, object, _): &mut (Effect, String, Act)| {
-            (record.effect, &record.object) == (*effect, object) && ending != Ending::NotNow
+        let lacks = |act: &Act| matches!(act, Act::Starve(_) | Act::Fill);
+        let is_it = |one: &mut UnderWay| {
+            // The store writes beside the loop.
+            let comes_later =
+                one.effect == Effect::Commit && ending == Ending::Well && lacks(&one.act);
+            (record.effect, &record.object) == (one.effect, &one.object)
+                && ending != Ending::NotNow
+                && !comes_later
         };
-        let Some((effect, _, act)) = self.under_way.take_if(is_it) else { return };
+        let Some(UnderWay { effect, object, act, objects }) = self.under_way.take_if(is_it) else {
+            return;
+        };
+        // Attempts before the last one have changed something.
+        let ending = match ending {
+            Ending::Refused if record.objects != objects => Ending::Half,
+            ending => ending,
+        };
         let fault = match (act, ending) {
             (Act::KillAfter, Ending::Well) => {
-                self.end_of("node", self.node);
+                send(self.node, Signal::SIGKILL);
                 Some(Fault::KilledAfter)
             }
+            (_, Ending::Well) => self.disturb_answer(effect, &object, act),
             (_, Ending::Refused) => Some(Fault::Refused),
             (_, Ending::Half) => Some(Fault::Half),
+            (_, Ending::RefusedLater) if effect == Effect::Commit => Some(Fault::Refused),
             (_, Ending::RefusedLater) => Some(Fault::RefusedLater),
-            (_, Ending::Well | Ending::NotNow) => None,
+            (_, Ending::NotNow) => None,
         };
-        if let Act::Starve(_) = act {
+        if lacks(&act) {
             feed(self.node);
         }
         self.seen.fault = fault.map(|fault| (effect, fault));
     }
 
-    fn end_of(&self, role: &str, process: i32) {
-        kill(Pid::from_raw(process), Signal::SIGKILL).unwrap_or_else(|e| panic!("{role}: {e}"));
+    /// Disturbs the process that is to answer.
+    fn disturb_answer(&mut self, effect: Effect, object: &str, act: Act) -> Option<Fault> {
+        let of_router = matches!(effect, Effect::AddRouter | Effect::UpdateRouter);
+        let process = match act {
+            Act::KillAnswerer | Act::DelayAnswerer | Act::HangAnswerer => {
+                answerer(self.node, effect, object)?
+            }
+            _ => return None,
+        };
+        match act {
+            Act::KillAnswerer => {
+                send(process, Signal::SIGKILL);
+                Some(Fault::RefusedLater)
+            }
+            Act::DelayAnswerer => {
+                stop_for_a_second(process);
+                Some(Fault::Late)
+            }
+            _ => {
+                send(process, Signal::SIGSTOP);
+                self.stopped = Some(process);
+                Some(if of_router { Fault::Silent } else { Fault::RefusedLater })
+            }
+        }
     }
-}
-
-/// Descriptors that a node may have otherwise.
-const USUAL: u32 = 4096;
-
-/// Leaves a process so many descriptors.
-fn starve(process: i32, more: u32) {
-    let open = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
-    let open: BTreeSet<u32> =
-        open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    let free = (0..).filter(|number| !open.contains(number));
-    limit(process, free.skip(more as usize).next().unwrap_or(USUAL));
-}
-
-fn feed(process: i32) {
-    limit(process, USUAL);
-}
-
-fn limit(process: i32, most: u32) {
-    // A node that has ended has no limit.
-    let _ = run(&["prlimit", "--pid", &process.to_string(), &format!("--nofile={most}:")]);
-}
-
-/// The switch, by the records that a node keeps of its processes in this folder.
-fn switch(kept: &Path) -> Option<i32> {
-    let records = fs::read_dir(kept).into_iter().flatten().flatten();
-    let of_record = |entry: fs::DirEntry| -> Option<i32> {
-        entry.file_name().to_str()?.strip_suffix(".json")?.rsplit('.').next()?.parse().ok()
-    };
-    records.filter_map(of_record).find(|pid| {
-        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        line.split(|byte| *byte == 0).any(|word| word == b"switch")
-    })
 }
