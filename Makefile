@@ -33,6 +33,8 @@ PLANT ?=
 FUZZ_SECONDS ?= 60
 NIGHTLY_FUZZ_SECONDS ?= 1800
 NIGHTLY_HISTORIES ?= 100000
+# Sequences with which `make nightly` compares the simulated with the real machine.
+NIGHTLY_SEQUENCES ?= 1000
 # Settings with which `make nightly` compares fast paths with their Linux.
 NIGHTLY_RUNS ?= 2000
 # Packages of kernels on which `make nightly` loads the eBPF programs, beside that of `make kernel`.
@@ -126,6 +128,8 @@ nightly: install-test ## Run what takes long: 100,000 histories, fast paths besi
 	$(MAKE) simulate HISTORIES=$(NIGHTLY_HISTORIES)
 	EUROPA_DIFFERENTIAL=$(NIGHTLY_RUNS) cargo test $(CARGO_FLAGS) --release --workspace \
 		--test slow_differential -- --test-threads=1 --nocapture
+	EUROPA_CONTRACT=$(NIGHTLY_SEQUENCES) cargo test $(CARGO_FLAGS) --release --workspace \
+		--test contract -- --test-threads=1 --nocapture
 	cargo test $(CARGO_FLAGS) --release --workspace --test together i3 -- --ignored --nocapture
 	HISTORIES=2000 cargo test $(CARGO_FLAGS) --release --workspace --test takeover
 	cargo test $(CARGO_FLAGS) --release --workspace --test cluster_moves -- --ignored --test-threads=1 --nocapture

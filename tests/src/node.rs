@@ -31,6 +31,8 @@ pub struct Node {
     longest_turn_us: u64,
     /// Whether its equations of counters are checked at the end.
     ledgers_checked: AtomicBool,
+    /// Arguments of `env`: variables as `NAME=value`, after ignored signals.
+    environment: Vec<String>,
 }
 
 /// A node's counters of an interface.
@@ -55,6 +57,7 @@ impl Node {
             folder: tempfile::tempdir().expect("a folder"),
             longest_turn_us: LONGEST_TURN_US,
             ledgers_checked: AtomicBool::new(std::env::var_os("EUROPA_LEDGERS").is_some()),
+            environment: Vec::new(),
         }
     }
 
@@ -69,6 +72,20 @@ impl Node {
     #[must_use]
     pub fn with_turns_of(mut self, longest: Duration) -> Node {
         self.longest_turn_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
+        self
+    }
+
+    /// The same with a variable in its environment.
+    #[must_use]
+    pub fn with_variable(mut self, name: &str, value: &str) -> Node {
+        self.environment.push(format!("{name}={value}"));
+        self
+    }
+
+    /// The same with a signal that its processes ignore from their start.
+    #[must_use]
+    pub fn ignoring_signals(mut self, signal: &str) -> Node {
+        self.environment.insert(0, format!("--ignore-signal={signal}"));
         self
     }
 
@@ -88,6 +105,10 @@ impl Node {
         if let Some(net) = &net {
             // Only this is entered: `ip netns exec` would hide mounts that the node makes.
             argv.extend(["nsenter", net.as_str()]);
+        }
+        if !self.environment.is_empty() {
+            argv.push("env");
+            argv.extend(self.environment.iter().map(String::as_str));
         }
         argv.extend([&program[..], "--instance", &self.instance]);
         argv.extend(arguments);

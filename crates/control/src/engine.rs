@@ -1,72 +1,48 @@
 //! Submissions, one job after the other.
 
+mod planning;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
-use europa_api::rest::{Applied, ProblemDetails};
-use europa_api::{Documents, Kept};
-use europa_plan::{Actual, Desired, difference};
+use europa_api::rest::{Action, Change, ProblemDetails};
+use planning::{For, Planning};
 
 use crate::accepted::Accepted;
-use crate::job::{Job, Progress, Purpose, answer, refused, told};
+use crate::job::Job;
 use crate::machine::{Machine, Note, Ticket, Time};
-use crate::store::Stored;
-
-/// How long routers may take to become ready once all steps are taken.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
-
-/// Desired state that was read and checked as text.
-pub struct Submission {
-    /// Revision that it was checked against.
-    pub base: u64,
-    /// All documents.
-    pub documents: Documents,
-    /// The same, as they are kept.
-    pub kept: Vec<Kept>,
-    /// Only list the changes.
-    pub dry_run: bool,
-    /// When it came, as RFC 3339 has it.
-    pub at: String,
-}
-
-/// Why nothing was changed.
-pub enum Refusal {
-    /// Desired state is another one by now: check again.
-    Stale,
-    /// The mistakes.
-    Problem(Box<ProblemDetails>),
-}
-
-/// The result of a submission.
-pub type Outcome = Result<Applied, Refusal>;
-
-/// Gets the outcome of a submission.
-pub type Reply = Box<dyn FnOnce(Outcome) + Send>;
+use crate::purpose::{Ended, Progress, Purpose};
+use crate::question::{Plan, Quiet, Submitted};
+use crate::submission::{Refusal, Reply, Submission, refused};
+use crate::witness::{Effect, Record, Watched, Witness};
 
 /// Accepts desired state and makes it real.
 #[derive(Default)]
 pub struct Engine {
     accepted: Accepted,
     job: Option<Job>,
+    /// The plan that is being computed.
+    planning: Option<Planning>,
     /// Submissions that came while there was a job.
     waiting: VecDeque<(Submission, Reply)>,
-    /// That of the last job.
+    /// That of the last job or plan.
     ticket: Ticket,
     /// The last state that a look has found to be as desired.
     quiet: Option<Quiet>,
-}
-
-/// A state whose plan has no steps and lacks nothing.
-struct Quiet {
-    documents: Arc<Documents>,
-    actual: Actual,
+    witness: Option<Box<dyn Witness>>,
 }
 
 impl Engine {
     /// One that has accepted this before.
     pub fn new(accepted: Accepted) -> Self {
         Self { accepted, ..Self::default() }
+    }
+
+    /// The same with a witness of its effects.
+    #[must_use]
+    pub fn watched(mut self, witness: Option<Box<dyn Witness>>) -> Self {
+        self.witness = witness;
+        self
     }
 
     /// The accepted state.
@@ -76,17 +52,12 @@ impl Engine {
 
     /// Whether nothing is being carried out.
     pub fn is_settled(&self) -> bool {
-        self.job.is_none() && self.waiting.is_empty()
+        self.job.is_none() && self.planning.is_none() && self.waiting.is_empty()
     }
 
     /// Whether steps are still to be taken.
     pub fn has_steps(&self) -> bool {
         self.job.as_ref().is_some_and(Job::has_steps)
-    }
-
-    /// The result of the current change.
-    pub fn target(&self) -> Option<&Desired> {
-        self.job.as_ref().map(Job::desired)
     }
 
     /// Takes a submission; `reply` gets its outcome.
@@ -95,49 +66,38 @@ impl Engine {
     }
 
     /// Makes accepted but missing objects again, unless a job runs.
-    pub fn reconcile(&mut self, machine: &mut impl Machine, now: Time) {
-        if self.job.is_some() {
+    pub fn reconcile(&mut self, machine: &mut impl Machine) {
+        if self.job.is_some() || self.planning.is_some() {
             return;
         }
         machine.probe();
-        if self.is_quiet(machine) {
-            return;
-        }
+        let mut witness = self.witness.take();
         let documents = self.accepted.documents.clone();
-        let job = Job::new(Purpose::Restore, documents.clone(), self.next_ticket(), machine, now);
-        let is_quiet = job.is_empty() && job.desired().missing.is_empty();
-        self.quiet = is_quiet.then(|| Quiet { documents, actual: machine.actual() });
-        for (port, why) in &job.desired().missing {
-            machine.note(Note::Missing(port, &why.text));
-        }
-        if !job.is_empty() {
-            self.job = Some(job);
-        }
-    }
-
-    /// Whether everything that a plan depends on is as it was when there was nothing to do. A plan of
-    /// many routers takes far longer than this.
-    fn is_quiet(&self, machine: &mut impl Machine) -> bool {
-        self.quiet.as_ref().is_some_and(|quiet| {
-            let ports = &quiet.actual.ports;
-            Arc::ptr_eq(&quiet.documents, &self.accepted.documents)
-                && quiet.actual == machine.actual()
-                && ports
-                    .iter()
-                    .all(|port| machine.look(&port.document).is_ok_and(|facts| facts == port.facts))
-        })
+        self.ask(For::Restore, documents, &mut Watched { machine, witness: &mut witness });
+        self.witness = witness;
     }
 
     /// Gives the current change a turn, or begins the next. Returns whether there is more to do at
     /// once.
     pub fn turn(&mut self, machine: &mut impl Machine, now: Time) -> bool {
+        let mut witness = self.witness.take();
+        let more = self.turn_on(&mut Watched { machine, witness: &mut witness }, now);
+        self.witness = witness;
+        more
+    }
+
+    fn turn_on<M: Machine>(&mut self, machine: &mut Watched<'_, M>, now: Time) -> bool {
+        self.hear_plan(machine, now);
         if self.job.is_none()
+            && self.planning.is_none()
             && let Some((submission, reply)) = self.waiting.pop_front()
         {
-            self.begin(submission, reply, machine, now);
+            self.begin(submission, reply, machine);
         }
-        let Some(mut job) = self.job.take() else { return !self.waiting.is_empty() };
-        match job.turn(&self.accepted, machine, now) {
+        let Some(mut job) = self.job.take() else {
+            return self.planning.is_none() && !self.waiting.is_empty();
+        };
+        match job.turn(machine, now) {
             Progress::More => {
                 self.job = Some(job);
                 true
@@ -146,12 +106,17 @@ impl Engine {
                 self.job = Some(job);
                 false
             }
+            Progress::Again => {
+                self.ask(For::Again, job.documents.clone(), machine);
+                self.job = Some(job);
+                false
+            }
             Progress::Done => {
                 self.finish(job, machine);
                 true
             }
             Progress::Failed(problem) => {
-                self.take_back(job, *problem, machine, now);
+                self.take_back(job, *problem, machine);
                 true
             }
         }
@@ -167,87 +132,75 @@ impl Engine {
         self.ticket
     }
 
-    fn begin(
+    fn begin<M: Machine>(
         &mut self,
         submission: Submission,
         reply: Reply,
-        machine: &mut impl Machine,
-        now: Time,
+        machine: &mut Watched<'_, M>,
     ) {
         let Submission { base, documents, kept, dry_run, at } = submission;
         if base != self.accepted.revision {
-            return answer(reply, Err(Refusal::Stale));
+            return reply(Err(Refusal::Stale));
         }
         machine.probe();
-        let old: Vec<Kept> = self.accepted.stored.iter().map(Stored::kept).collect();
-        let (changes, unchanged) = difference(&old, &kept);
-        let purpose = Purpose::Apply { reply, kept, at };
-        let mut job = Job::new(purpose, Arc::new(documents), self.next_ticket(), machine, now);
-        job.applied.dry_run = dry_run;
-        job.applied.revision = self.accepted.revision;
-        match job.check(changes, unchanged, machine) {
-            Ok(()) => self.job = Some(job),
-            Err(problem) => self.take_back(job, *problem, machine, now),
-        }
+        let (accepted, kept) = (self.accepted.clone(), Arc::new(kept));
+        let submitted = Submitted { accepted, kept, at, dry_run };
+        self.ask(For::Apply(submitted, reply), Arc::new(documents), machine);
     }
 
     /// A job has failed: the state of before comes back, if anything was changed.
-    fn take_back(
+    fn take_back<M: Machine>(
         &mut self,
         job: Job,
         problem: ProblemDetails,
-        machine: &mut impl Machine,
-        now: Time,
+        machine: &mut Watched<'_, M>,
     ) {
-        match job.purpose {
-            Purpose::Apply { reply, .. } if job.touched => {
+        let Ended { purpose, touched, open, .. } = job.end(machine);
+        match purpose {
+            Purpose::Apply { reply } if touched => {
                 machine.note(Note::Failed(&problem.detail));
                 let documents = self.accepted.documents.clone();
                 machine.want(&documents);
-                let purpose = Purpose::Rollback { reply, why: Box::new(problem), open: job.open };
-                let mut back = Job::new(purpose, documents, self.next_ticket(), machine, now);
-                back.touched = true;
-                self.job = Some(back);
+                let why = Box::new(problem);
+                self.ask(For::Rollback { reply, why, open }, documents, machine);
             }
-            Purpose::Apply { reply, .. } => answer(reply, refused(problem)),
+            Purpose::Apply { reply } => reply(refused(problem)),
             // A tolerant job has no failure of its own.
             Purpose::Rollback { reply, why, .. } => {
                 let why = format!("{}; going back failed too: {}", why.detail, problem.detail);
-                answer(reply, refused(ProblemDetails::failed(why)));
+                reply(refused(ProblemDetails::failed(why)));
             }
             Purpose::Restore => machine.note(Note::Failed(&problem.detail)),
         }
     }
 
-    fn finish(&mut self, mut job: Job, machine: &mut impl Machine) {
+    fn finish<M: Machine>(&mut self, mut job: Job, machine: &mut Watched<'_, M>) {
         if let Some(next) = job.accepted() {
-            self.accepted = next;
+            let former = std::mem::replace(&mut self.accepted, next);
+            machine.discard(Box::new(former));
         }
-        let left = match &job.purpose {
-            Purpose::Rollback { open, .. } => job.left(open, machine),
-            _ => Vec::new(),
-        };
-        match job.purpose {
-            Purpose::Apply { reply, .. } => {
-                if !job.applied.dry_run && !job.applied.changes.is_empty() {
-                    let said: Vec<String> = job.applied.changes.iter().map(told).collect();
+        let Ended { purpose, applied, .. } = job.end(machine);
+        match purpose {
+            Purpose::Apply { reply } => {
+                if !applied.dry_run && !applied.changes.is_empty() {
+                    let said: Vec<String> = applied.changes.iter().map(told).collect();
                     machine.note(Note::Applied(&said.join(", ")));
                 }
-                answer(reply, Ok(job.applied));
+                reply(Ok(applied));
             }
-            Purpose::Rollback { reply, why, .. } => {
-                machine.note(Note::TakenBack(&left));
-                let mut problem = ProblemDetails::taken_back(&why.detail).faults(why.faults);
-                if !left.is_empty() {
-                    let what = left.join("; ");
-                    problem = ProblemDetails::failed(format!(
-                        "{}; going back failed, and is tried again: {what}",
-                        why.detail
-                    ));
-                }
-                answer(reply, refused(problem));
+            Purpose::Rollback { reply, why, open } => {
+                let documents = self.accepted.documents.clone();
+                self.ask(For::Left { reply, why, open }, documents, machine);
             }
             Purpose::Restore => machine.note(Note::Restored),
+        }
+    }
+
+    /// A plan was computed.
+    pub fn planned(&mut self, plan: Plan) {
+        // That of a job that has failed meanwhile is of no use.
+        if let Some(planning) = self.planning.as_mut().filter(|one| one.ticket == plan.ticket) {
+            planning.answer = Some(plan);
         }
     }
 
@@ -260,6 +213,7 @@ impl Engine {
 
     /// A router does not come up, or has ended.
     pub fn failed(&mut self, router: &str, why: &str) {
+        self.refused(Effect::AddRouter, router, Err(why));
         if let Some(job) = &mut self.job {
             job.failed(router, why);
         }
@@ -267,6 +221,7 @@ impl Engine {
 
     /// A router has carried out an update, or refuses it.
     pub fn updated(&mut self, ticket: Ticket, router: &str, outcome: Result<(), &str>) {
+        self.refused(Effect::UpdateRouter, router, outcome);
         if let Some(job) = &mut self.job {
             job.updated(ticket, router, outcome);
         }
@@ -274,6 +229,7 @@ impl Engine {
 
     /// Programs of a router's slow path have read their files again, or one has failed to.
     pub fn reloaded(&mut self, ticket: Ticket, router: &str, outcome: Result<(), &str>) {
+        self.refused(Effect::StartSlowPaths, router, outcome);
         if let Some(job) = &mut self.job {
             job.reloaded(ticket, router, outcome);
         }
@@ -288,8 +244,27 @@ impl Engine {
 
     /// The store has written the current change down, or not.
     pub fn committed(&mut self, outcome: Result<(), String>) {
+        self.refused(Effect::Commit, "", outcome.as_ref().map(drop).map_err(String::as_str));
         if let Some(job) = &mut self.job {
             job.committed(outcome);
         }
     }
+
+    /// The witness receives an answer that is a refusal.
+    fn refused(&mut self, effect: Effect, object: &str, outcome: Result<(), &str>) {
+        if let (Some(witness), Err(why)) = (&mut self.witness, outcome) {
+            witness.hear(Record::later(effect, object, why));
+        }
+    }
+}
+
+/// A change in a few words.
+fn told(change: &Change) -> String {
+    let mark = match change.action {
+        Action::Add => "+",
+        Action::Change => "~",
+        Action::Remove => "-",
+    };
+    let how = change.how.as_ref().map_or(String::new(), |how| format!(" ({how})"));
+    format!("{mark} {} {}{how}", change.kind, change.name)
 }

@@ -5,37 +5,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
-use europa_api::rest::{Action, Applied, Change, ProblemDetails};
-use europa_api::{Documents, Fault, Kept, Key};
-use europa_plan::{
-    Actual, Desired, Failure, PortId, RouterChange, RouterId, Step, Subject, changes, diff, list,
-};
+use europa_api::rest::{Applied, ProblemDetails};
+use europa_api::{Documents, Fault, Key};
+use europa_plan::{Actual, Desired, Failure, PortId, RouterChange, RouterId, Step, Subject};
 
-use crate::accepted::Accepted;
-use crate::engine::{Outcome, PATIENCE, Refusal, Reply};
+use crate::accepted::{Accepted, Commit};
 use crate::machine::{Machine, Note, Stop, Taken, Ticket, Time, Verdict};
+use crate::purpose::{Ended, Progress, Purpose};
+use crate::question::Planned;
 
-/// Why a job is done.
-pub(crate) enum Purpose {
-    /// A document wants it.
-    Apply {
-        reply: Reply,
-        /// Documents as they are kept.
-        kept: Vec<Kept>,
-        /// When it was submitted, as RFC 3339 has it.
-        at: String,
-    },
-    /// The accepted state is not all there: as much as possible is done.
-    Restore,
-    /// The error to return once the state of before is back.
-    Rollback {
-        reply: Reply,
-        why: Box<ProblemDetails>,
-        /// Ports that were open before.
-        open: Vec<PortId>,
-    },
-}
+/// How long routers may take to become ready once all steps are taken.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How far a job is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,20 +26,10 @@ enum Phase {
     Checking,
     /// Steps are taken.
     Steps,
+    /// Other steps are computed, as the facts about a device are others.
+    Planning,
     /// Desired state is written down.
     Committing,
-}
-
-/// Where a job stands after a turn.
-pub(crate) enum Progress {
-    /// There is more to do at once.
-    More,
-    /// It waits for something.
-    Waits,
-    /// It has ended well.
-    Done,
-    /// It cannot be done.
-    Failed(Box<ProblemDetails>),
 }
 
 /// Desired state that is being carried out.
@@ -84,29 +56,31 @@ pub(crate) struct Job {
     until: Time,
     /// Ports that were open when it began.
     pub(crate) open: Vec<PortId>,
-    /// The next state is written down.
-    next: Option<Accepted>,
+    /// The state after it, and the change to be written down.
+    next: Option<(Accepted, Commit)>,
+    /// The state that is written down.
+    written: Option<Accepted>,
     committed: Option<Result<(), String>>,
 }
 
 impl Job {
-    /// A job that makes `documents` real. Its steps are known; nothing has been done.
+    /// A job that makes `documents` real by a plan for the state `actual`. Nothing has been done.
     pub(crate) fn new(
         purpose: Purpose,
         documents: Arc<Documents>,
+        planned: Planned,
+        actual: &Actual,
         ticket: Ticket,
-        machine: &mut impl Machine,
         now: Time,
     ) -> Self {
-        let open = open(&machine.actual()).collect();
-        let (desired, steps) = plan(&documents, machine);
+        let Planned { desired, steps, applied, next } = planned;
         Self {
-            open,
+            open: open(actual).collect(),
             purpose,
             documents,
             desired,
-            steps: steps.into(),
-            applied: Applied::default(),
+            steps,
+            applied,
             phase: Phase::Steps,
             touched: false,
             awaited: BTreeSet::new(),
@@ -116,7 +90,8 @@ impl Job {
             failure: None,
             doubts: BTreeSet::new(),
             until: now + PATIENCE,
-            next: None,
+            next,
+            written: None,
             committed: None,
         }
     }
@@ -141,22 +116,14 @@ impl Job {
         !matches!(self.purpose, Purpose::Apply { .. })
     }
 
-    /// Checks everything that can be checked before anything is changed, and says how documents'
-    /// `changes` are carried out.
-    pub(crate) fn check(
-        &mut self,
-        changes: Vec<Change>,
-        unchanged: u64,
-        machine: &mut impl Machine,
-    ) -> Result<(), Box<ProblemDetails>> {
+    /// Checks everything that can be checked before anything is changed.
+    pub(crate) fn check(&mut self, machine: &mut impl Machine) -> Result<(), Box<ProblemDetails>> {
         let wrong =
             |why: Failure| Box::new(ProblemDetails::configuration(why.text).faults(why.faults));
         if let Some(why) = self.desired.refusal() {
             return Err(wrong(why));
         }
         machine.admit(&self.desired).map_err(wrong)?;
-        let actual = machine.actual();
-        self.tell(changes, unchanged, &actual);
         let new: Vec<_> = self.steps.iter().filter_map(tried).collect();
         if !new.is_empty() {
             machine.check(&new).map_err(wrong)?;
@@ -165,28 +132,13 @@ impl Job {
         Ok(())
     }
 
-    fn tell(&mut self, mut all: Vec<Change>, unchanged: u64, actual: &Actual) {
-        let steps = self.steps.make_contiguous();
-        let written = all.len();
-        changes(steps, actual, &mut all);
-        // Documents that stay, of objects that do not.
-        let moved = all.len().saturating_sub(written) as u64;
-        self.applied.unchanged = unchanged.saturating_sub(moved);
-        self.applied.steps = list(steps, actual);
-        self.applied.changes = all;
-    }
-
     /// Goes on as far as can be without waiting.
-    pub(crate) fn turn(
-        &mut self,
-        accepted: &Accepted,
-        machine: &mut impl Machine,
-        now: Time,
-    ) -> Progress {
+    pub(crate) fn turn(&mut self, machine: &mut impl Machine, now: Time) -> Progress {
         match self.phase {
             Phase::Checking => self.hear_checks(machine),
+            Phase::Planning => Progress::Waits,
             Phase::Steps if self.applied.dry_run => Progress::Done,
-            Phase::Steps => self.take_steps(accepted, machine, now),
+            Phase::Steps => self.take_steps(machine, now),
             Phase::Committing => match self.committed.take() {
                 None => Progress::Waits,
                 Some(Ok(())) => Progress::Done,
@@ -211,12 +163,7 @@ impl Job {
         }
     }
 
-    fn take_steps(
-        &mut self,
-        accepted: &Accepted,
-        machine: &mut impl Machine,
-        now: Time,
-    ) -> Progress {
+    fn take_steps(&mut self, machine: &mut impl Machine, now: Time) -> Progress {
         let idle = self.is_empty() && self.applied.changes.is_empty();
         if !self.touched && !idle {
             self.touched = true;
@@ -240,7 +187,7 @@ impl Job {
         match self.steps.pop_front() {
             Some(step) => self.take(step, machine, now),
             None if waits => Progress::Waits,
-            None => self.settle(accepted, machine),
+            None => self.settle(machine),
         }
     }
 
@@ -280,28 +227,43 @@ impl Job {
                 return Progress::More;
             }
         }
-        if matches!(step, Step::AdaptPort { .. }) {
-            self.look_again(machine);
-        }
         // Slow work may also go on after the last step.
         self.until = now + PATIENCE;
+        // A device may have turned out to be able to do less than was thought.
+        if matches!(step, Step::AdaptPort { .. }) && !self.desired.knows_ports_of(&machine.actual())
+        {
+            self.phase = Phase::Planning;
+            return Progress::Again;
+        }
+        if step.is_long() {
+            machine.discard(Box::new(step));
+        }
         Progress::More
     }
 
-    /// A device has turned out to be able to do less than was thought.
-    fn look_again(&mut self, machine: &mut impl Machine) {
-        let (desired, _) = plan(&self.documents, machine);
+    /// Another plan is there: its steps are those that are left.
+    pub(crate) fn replanned(&mut self, planned: Planned, machine: &mut impl Machine) {
+        self.phase = Phase::Steps;
+        let Planned { desired, steps, .. } = planned;
         if desired.routers == self.desired.routers {
-            return;
+            return machine.discard(Box::new((desired, steps)));
         }
         self.failure = desired.refusal();
-        let steps = diff(&desired, &machine.actual());
-        self.steps = steps.into();
-        self.desired = desired;
+        let former = (
+            std::mem::replace(&mut self.steps, steps),
+            std::mem::replace(&mut self.desired, desired),
+        );
+        machine.discard(Box::new(former));
+    }
+
+    /// No other plan could be computed.
+    pub(crate) fn unplanned(&mut self, why: &str) {
+        self.phase = Phase::Steps;
+        self.failure = Some(why.to_owned().into());
     }
 
     /// All objects are there: the steps beside them follow, and the state is written down.
-    fn settle(&mut self, accepted: &Accepted, machine: &mut impl Machine) -> Progress {
+    fn settle(&mut self, machine: &mut impl Machine) -> Progress {
         if let Err(why) = machine.settle() {
             if !self.is_tolerant() {
                 return Progress::Failed(Box::new(problem(why)));
@@ -309,13 +271,9 @@ impl Job {
             machine.note(Note::Failed(&why.text));
         }
         self.applied.warnings.extend(machine.warnings());
-        let Purpose::Apply { kept, at, .. } = &self.purpose else { return Progress::Done };
-        let (next, commit) = accepted.next(self.documents.clone(), kept, at);
-        if commit.put.is_empty() && commit.remove.is_empty() {
-            return Progress::Done;
-        }
+        let Some((next, commit)) = self.next.take() else { return Progress::Done };
         self.applied.revision = next.revision;
-        self.next = Some(next);
+        self.written = Some(next);
         self.phase = Phase::Committing;
         machine.commit(commit);
         Progress::More
@@ -388,18 +346,14 @@ impl Job {
 
     /// The state that has been written down.
     pub(crate) fn accepted(&mut self) -> Option<Accepted> {
-        self.next.take()
+        self.written.take()
     }
 
-    /// The missing parts of the state, given the ports that were `open` before.
-    pub(crate) fn left(&self, before: &[PortId], machine: &mut impl Machine) -> Vec<String> {
-        let (desired, steps) = plan(&self.documents, machine);
-        let actual = machine.actual();
-        let mut left = list(&steps, &actual);
-        // Without its device, no step opens or changes a port.
-        let lost = before.iter().filter(|port| desired.missing.contains_key(*port));
-        left.extend(lost.map(|port| format!("open port {port}")));
-        left
+    /// Ends it: the rest of it is freed beside the loop.
+    pub(crate) fn end(self, machine: &mut impl Machine) -> Ended {
+        let Self { purpose, applied, touched, open, documents, desired, steps, next, .. } = self;
+        machine.discard(Box::new((documents, desired, steps, next)));
+        Ended { purpose, applied, touched, open }
     }
 }
 
@@ -407,14 +361,6 @@ impl Job {
 fn open(actual: &Actual) -> impl Iterator<Item = PortId> {
     let fit = actual.ports.iter().filter(|port| !port.stale);
     fit.map(|port| PortId::new(&*port.document.name.value))
-}
-
-fn plan(documents: &Documents, machine: &mut impl Machine) -> (Desired, Vec<Step>) {
-    let actual = machine.actual();
-    let namespaces = machine.namespaces();
-    let desired = Desired::new(&namespaces, documents, &actual, |port| machine.look(port));
-    let steps = diff(&desired, &actual);
-    (desired, steps)
 }
 
 /// The router whose configuration no process has run yet.
@@ -439,25 +385,4 @@ fn of_router(name: &str, why: &str) -> Failure {
 
 fn problem(why: Failure) -> ProblemDetails {
     ProblemDetails::failed(why.text).faults(why.faults)
-}
-
-/// A change in a few words.
-pub(crate) fn told(change: &Change) -> String {
-    let mark = match change.action {
-        Action::Add => "+",
-        Action::Change => "~",
-        Action::Remove => "-",
-    };
-    let how = change.how.as_ref().map_or(String::new(), |how| format!(" ({how})"));
-    format!("{mark} {} {}{how}", change.kind, change.name)
-}
-
-/// Answers the submitter of a change.
-pub(crate) fn answer(reply: Reply, outcome: Outcome) {
-    reply(outcome);
-}
-
-/// A change that was not carried out.
-pub(crate) fn refused(problem: ProblemDetails) -> Outcome {
-    Err(Refusal::Problem(Box::new(problem)))
 }

@@ -4,10 +4,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use europa_api::{Documents, Port};
-use europa_plan::{Actual, Desired, Failure, Namespaces, PortFacts, RouterPlan, Step};
+use europa_api::Documents;
+use europa_plan::{Actual, Desired, Failure, Namespaces, RouterPlan, Step};
 
 use crate::accepted::Commit;
+use crate::question::Question;
 
 /// A monotonic clock's reading, since a moment of the machine's choice.
 pub type Time = Duration;
@@ -23,11 +24,12 @@ pub trait Machine {
     /// The actual state, as far as it is known.
     fn actual(&self) -> Actual;
 
-    /// Looks at a port's device.
-    ///
-    /// # Errors
-    /// It is not there, or cannot be a port.
-    fn look(&mut self, port: &Port) -> Result<PortFacts, Failure>;
+    /// Has a plan computed by [`Question::answer`], and calls [`crate::Engine::planned`] with it. That
+    /// takes up to a second: not in the thread that others wait for.
+    fn plan(&mut self, question: Question);
+
+    /// Frees memory, which takes milliseconds if it is much.
+    fn discard(&mut self, what: Box<dyn Send>);
 
     /// Whether the machine has room for the documents' reservations.
     ///

@@ -32,7 +32,7 @@ use europa_switch::{Batch, NOWHERE};
 use serde::{Deserialize, Serialize};
 
 pub use self::actor::OwnChanges;
-pub(crate) use self::actor::{FilterActor, OwnWrite, WayOrder, ended};
+pub(crate) use self::actor::{FilterActor, OwnWrite, WAYS_AT_ONCE, WayOrder, ended};
 use self::entries::count;
 pub(crate) use self::index::{Fresh, Index};
 use self::numbers::Numbers;

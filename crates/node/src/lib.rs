@@ -7,6 +7,7 @@
 //! | `node`     | the process: one loop over children, requests and timers         |
 //! | `hosts`    | end systems: made, attached, removed                             |
 //! | `ports`    | opening, preparing and attaching devices                         |
+//! | `plans`    | computes plans beside the loop                                   |
 //! | `switch`   | the switch: started, configured, restarted                       |
 //! | `link_tunnels` | links to other machines: their sockets                       |
 //! | `relays`   | pools for packets that hosts send over lines                     |
@@ -63,6 +64,7 @@ pub mod logs;
 mod meters;
 mod node;
 mod placement;
+mod plans;
 mod ports;
 mod program;
 mod queues;
@@ -78,6 +80,7 @@ pub mod store;
 mod switch;
 mod uplinks;
 mod wires;
+mod witness;
 
 pub use cages::try_in_kernel;
 pub use doors::OpenedDoor;

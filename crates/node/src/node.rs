@@ -15,6 +15,7 @@
 //! | `bring_up`  | one port or router added or removed                        |
 //! | `processes` | the switch and the routers: started, given orders          |
 //! | `answers`   | answers of routers                                         |
+//! | `counters`  | counters of everything, a few objects at a time            |
 //! | `pools`     | packet pools, made ahead of need                           |
 //! | `revive`    | processes that have ended: noted, and started again        |
 //! | `restart`   | a router's new process takes over from the old one         |
@@ -29,6 +30,7 @@ mod answers;
 mod beside;
 mod bring_up;
 mod cages;
+mod counters;
 mod filters;
 mod hosts;
 mod loading;
@@ -70,6 +72,7 @@ use self::filters::Filtering;
 use self::hosts::HostsWork;
 use self::loading::Loading;
 use self::pools::Spares;
+use self::processes::BegunSwitch;
 pub(crate) use self::restart::Successor;
 pub(crate) use self::run::listen_at;
 pub use self::run::run;
@@ -87,6 +90,7 @@ use crate::link_tunnels::LinkTunnels;
 use crate::logs::LogThread;
 use crate::meters::Meters;
 use crate::placement::Placement;
+use crate::plans::PlanThread;
 use crate::ports::Port;
 use crate::queues::PortsQueues;
 use crate::relays::Relay;
@@ -124,7 +128,7 @@ pub(crate) struct Node {
     pub(crate) routers: Vec<Router>,
     switch: Option<Switch>,
     /// A switch whose rules are on their way.
-    switch_begun: Option<Switch>,
+    switch_begun: Option<BegunSwitch>,
     switch_group: Option<Group>,
     revival: Revival,
     /// Pools made ahead of need: a restarted router has one at once.
@@ -143,6 +147,7 @@ pub(crate) struct Node {
     hosts_failed: HashMap<String, String>,
     tunnels_looked: Instant,
     drift: DriftThread,
+    plans: PlanThread,
     _logs: LogThread,
     captures: Captures,
     watched: Instant,
@@ -190,6 +195,7 @@ impl Node {
         let filtering = Filtering::start(kept.clone(), control.clone(), events.clone())?;
         Ok(Self {
             drift: DriftThread::start(instance.clone(), control.clone())?,
+            plans: PlanThread::start(control.clone())?,
             _logs: LogThread::start(instance.logs())?,
             cgroups: Cgroups::detect()?,
             cores: cores::cores(),

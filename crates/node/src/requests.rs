@@ -3,8 +3,11 @@
 //! Each is a message to the loop, whose answer the caller awaits. All fail with status 503 if the
 //! node ends.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use europa_api::User;
-use europa_api::rest::{FilterChanged, FilterList, NodeInfo, Object, ProblemDetails, Said};
+use europa_api::rest::{FilterChanged, FilterList, NodeInfo, Object, ProblemDetails, Said, Status};
 use europa_api::stats::NodeStats;
 use europa_control::{Accepted, Outcome, Submission};
 use europa_router::orders::Order;
@@ -14,7 +17,11 @@ use crate::control::Control;
 use crate::filters::OwnChanges;
 use crate::hosts;
 use crate::instance::Instance;
-use crate::store::StoredToken;
+use crate::node::Node;
+use crate::store::{Stored, StoredToken};
+
+/// Objects that the loop describes in one turn.
+const AT_ONCE: usize = 32;
 
 /// Sends requests to a node's loop; clones go to the same one.
 #[derive(Clone)]
@@ -56,10 +63,7 @@ impl Requests {
     pub async fn look_at_hosts(&self, instance: &Instance) -> Result<(), ProblemDetails> {
         let made = self.0.ask(|node| node.hosts_made()).await?;
         let instance = instance.clone();
-        let looking = move || (hosts::look(&instance, &made), made);
-        let (found, made) = tokio::task::spawn_blocking(looking)
-            .await
-            .map_err(|error| ProblemDetails::failed(error.to_string()))?;
+        let (found, made) = beside(move || (hosts::look(&instance, &made), made)).await?;
         self.0.ask(move |node| node.note_drift(&made, found)).await
     }
 
@@ -68,7 +72,19 @@ impl Requests {
     /// # Errors
     /// The node ends.
     pub async fn objects(&self, kind: &'static str) -> Result<Vec<Object>, ProblemDetails> {
-        self.0.ask(move |node| node.objects(kind)).await
+        let accepted = self.accepted().await?;
+        let of_kind = accepted.stored.iter().filter(|stored| stored.key.kind == kind);
+        let names: Vec<String> = of_kind.map(|stored| stored.key.name.clone()).collect();
+        let mut states = Vec::with_capacity(names.len());
+        for some in names.chunks(AT_ONCE) {
+            let some = some.to_vec();
+            states.extend(self.0.ask(move |node| node.states(kind, &some)).await?);
+        }
+        let read = move || {
+            let of_kind = accepted.stored.iter().filter(|stored| stored.key.kind == kind);
+            of_kind.zip(states).map(|(stored, status)| object(stored, status)).collect()
+        };
+        beside(read).await
     }
 
     /// Counters of everything.
@@ -76,7 +92,19 @@ impl Requests {
     /// # Errors
     /// The node ends.
     pub async fn stats(&self) -> Result<NodeStats, ProblemDetails> {
-        self.0.ask(|node| node.stats()).await
+        let mut all = self.0.ask(|node| node.stats_begun()).await?;
+        let switch = Arc::new(std::mem::take(&mut all.switch));
+        for some in std::mem::take(&mut all.routers).chunks(AT_ONCE) {
+            let (some, switch): (HashSet<_>, _) = (some.iter().cloned().collect(), switch.clone());
+            let ask = move |node: &mut Node| node.stats_of_routers(&some, &switch);
+            all.of_routers.extend(self.0.ask(ask).await?);
+        }
+        for some in std::mem::take(&mut all.ports).chunks(AT_ONCE) {
+            let (some, switch): (HashSet<_>, _) = (some.iter().cloned().collect(), switch.clone());
+            let ask = move |node: &mut Node| node.stats_of_ports(&some, &switch);
+            all.stats.ports.extend(self.0.ask(ask).await?);
+        }
+        beside(move || all.told(&switch)).await
     }
 
     /// A user, with the generation of its document.
@@ -202,4 +230,24 @@ impl Requests {
     pub async fn end(&self) -> Result<Said, ProblemDetails> {
         self.0.ask_later(|node, reply| node.end(reply)).await?
     }
+}
+
+/// An object with its document.
+fn object(stored: &Stored, status: Status) -> Object {
+    Object {
+        kind: stored.key.kind.clone(),
+        name: stored.key.name.clone(),
+        generation: stored.generation,
+        changed: stored.changed.clone(),
+        document: serde_json::from_str(&stored.document).unwrap_or_default(),
+        status,
+    }
+}
+
+/// Does work that takes long in a thread of its own.
+async fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, ProblemDetails> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| ProblemDetails::failed(error.to_string()))
 }

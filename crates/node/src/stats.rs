@@ -1,13 +1,115 @@
 //! Counters, as the REST interface shows them.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
-use europa_api::stats::{InlineStats, InterfaceStats, LinkStats, QueueStats, SendingStats};
-use europa_plan::InterfacePlan;
+use europa_api::stats::{
+    InlineStats, InterfaceStats, LinkStats, NodeStats, QueueStats, RouterStats, SendingStats,
+};
+use europa_plan::{InterfacePlan, RouterId};
 use europa_router::GuestStats;
 use europa_sandbox::cgroup::Group;
-use europa_switch::orders::InlineStats as InlineOfSwitch;
+use europa_switch::orders::{
+    InlineStats as InlineOfSwitch, LinkStats as LinkOfSwitch, PortStats as PortOfSwitch,
+    SwitchStats as StatsOfSwitch,
+};
 use nix::time::{ClockId, clock_gettime};
+
+/// Counters that have been gathered so far.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    /// Those of the node, its hosts and queues.
+    pub(crate) stats: NodeStats,
+    pub(crate) switch: OfSwitch,
+    /// Routers whose counters are still missing.
+    pub(crate) routers: Vec<RouterId>,
+    /// The same of ports.
+    pub(crate) ports: Vec<String>,
+    /// Routers and their ends of links.
+    pub(crate) of_routers: Vec<(RouterStats, Vec<End>)>,
+    /// Hosts' ends of links.
+    pub(crate) of_hosts: Vec<End>,
+}
+
+/// The switch's counters of other objects.
+#[derive(Default)]
+pub(crate) struct OfSwitch {
+    /// Routers inside it, by pool.
+    pub(crate) inline: HashMap<u32, InlineOfSwitch>,
+    /// Ports, by number.
+    pub(crate) ports: HashMap<u32, PortOfSwitch>,
+    /// Links, by the interface that sends.
+    links: HashMap<u32, LinkOfSwitch>,
+}
+
+/// An end of a link, which sends.
+pub(crate) struct End {
+    pub(crate) interface: u32,
+    pub(crate) link: String,
+    /// The object that sends: `SLICE/ROUTER.INTERFACE`, or `HOST.INTERFACE`.
+    pub(crate) from: String,
+}
+
+impl From<StatsOfSwitch> for OfSwitch {
+    fn from(all: StatsOfSwitch) -> Self {
+        Self {
+            inline: all.inline.into_iter().map(|one| (one.pool, one)).collect(),
+            ports: all.ports.into_iter().map(|one| (one.port, one)).collect(),
+            links: all.links.into_iter().map(|one| (one.interface, one)).collect(),
+        }
+    }
+}
+
+impl Gathered {
+    /// Everything, as users read it.
+    pub(crate) fn told(self, switch: &OfSwitch) -> NodeStats {
+        let Self { mut stats, of_routers, of_hosts, .. } = self;
+        let ends = of_routers.iter().flat_map(|(_, ends)| ends).chain(&of_hosts);
+        let links = ends.filter_map(|end| {
+            let found = switch.links.get(&end.interface)?;
+            Some(link(end.link.clone(), end.from.clone(), &found.packets))
+        });
+        stats.links = links.collect();
+        stats.routers = of_routers.into_iter().map(|(router, _)| router).collect();
+        let ways = Ways::new(&stats.links, &stats.queues);
+        for router in &mut stats.routers {
+            for interface in &mut router.interfaces {
+                interface.sending.waiting += ways.waiting(&router.name, &interface.name);
+            }
+        }
+        stats
+    }
+}
+
+/// Packets that links and queues hold, by the interface that sent them.
+struct Ways {
+    links: HashMap<String, u64>,
+    queues: HashMap<(String, String), u64>,
+}
+
+impl Ways {
+    fn new(links: &[LinkStats], queues: &[QueueStats]) -> Self {
+        let mut ways = Self { links: HashMap::new(), queues: HashMap::new() };
+        for link in links {
+            ways.links.entry(link.from.clone()).or_insert(link.waiting);
+        }
+        for queue in queues {
+            if let (Some(slice), Some(router), Some(interface)) =
+                (&queue.slice, &queue.router, &queue.interface)
+            {
+                let key = (format!("{slice}/{router}"), interface.clone());
+                *ways.queues.entry(key).or_default() += queue.waiting;
+            }
+        }
+        ways
+    }
+
+    fn waiting(&self, router: &str, interface: &str) -> u64 {
+        let on_link = self.links.get(&format!("{router}.{interface}")).copied();
+        let queued = self.queues.get(&(router.to_owned(), interface.to_owned())).copied();
+        on_link.unwrap_or_default() + queued.unwrap_or_default()
+    }
+}
 
 /// The machine's monotonic clock.
 pub(crate) fn now_ns() -> u64 {
@@ -79,24 +181,6 @@ pub(crate) fn interface(
 fn told(drops: &[(&str, u64)]) -> Vec<(String, u64)> {
     let happened = drops.iter().filter(|(_, count)| *count > 0);
     happened.map(|(cause, count)| ((*cause).to_owned(), *count)).collect()
-}
-
-/// Adds the packets that an interface's link and queues hold.
-pub(crate) fn add_way(
-    sending: &mut SendingStats,
-    link: Option<&LinkStats>,
-    queues: &[QueueStats],
-    (slice, router, interface): (&str, &str, &str),
-) {
-    if let Some(link) = link {
-        sending.waiting += link.waiting;
-    }
-    let is_own = |queue: &&QueueStats| {
-        queue.slice.as_deref() == Some(slice)
-            && queue.router.as_deref() == Some(router)
-            && queue.interface.as_deref() == Some(interface)
-    };
-    sending.waiting += queues.iter().filter(is_own).map(|queue| queue.waiting).sum::<u64>();
 }
 
 /// A router inside the switch.

@@ -63,6 +63,11 @@ pub struct Actual {
     pub switch: bool,
 }
 
+/// Whether two values are the same one, or equal.
+fn is_shared<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
+    Arc::ptr_eq(one, other) || one == other
+}
+
 impl ActualPort {
     /// Whether it has the device that a document says, and that is the one that it was.
     pub fn is(&self, document: &Port) -> bool {
@@ -85,6 +90,34 @@ pub fn same_device(one: &Port, other: &Port) -> bool {
 }
 
 impl Actual {
+    /// Whether two states are the same. Costs little if they share their large parts.
+    pub fn is_same(&self, other: &Actual) -> bool {
+        let Actual {
+            ports,
+            hosts,
+            slow_paths,
+            idle,
+            tools,
+            relays,
+            routers,
+            filters,
+            numbered,
+            parked,
+            switch,
+        } = self;
+        let is_same_router = |(one, other): (&ActualRouter, &ActualRouter)| {
+            let ActualRouter { plan, astray, half } = one;
+            (astray, half) == (&other.astray, &other.half) && is_shared(plan, &other.plan)
+        };
+        routers.len() == other.routers.len()
+            && routers.iter().zip(&other.routers).all(is_same_router)
+            && is_shared(hosts, &other.hosts)
+            && is_shared(filters, &other.filters)
+            && (ports, slow_paths, idle) == (&other.ports, &other.slow_paths, &other.idle)
+            && (tools, relays, switch) == (&other.tools, &other.relays, &other.switch)
+            && (numbered, parked) == (&other.numbered, &other.parked)
+    }
+
     /// The open port of a document.
     pub fn port(&self, document: &Port) -> Option<&ActualPort> {
         self.ports.iter().find(|port| port.is(document))

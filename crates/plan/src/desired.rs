@@ -11,7 +11,7 @@ use crate::ids::{PortId, RouterId};
 use crate::needs::Needs;
 use crate::relays::{RelayPlan, relays};
 use crate::router::RouterPlan;
-use crate::routers::routers;
+use crate::routers::{interfaces_beside_slow_paths, routers};
 use crate::{hosts, queued, slow_paths, wires};
 
 /// Network namespaces of an instance, by name.
@@ -27,7 +27,7 @@ pub struct Namespaces {
 #[derive(Clone, Debug)]
 pub struct Desired {
     /// The users' documents.
-    pub documents: Documents,
+    pub documents: Arc<Documents>,
     /// Ports: written, made by hosts, and made by slow paths.
     pub ports: Vec<Port>,
     /// Relays.
@@ -39,6 +39,8 @@ pub struct Desired {
     /// Ports of hosts whose devices go or are made again.
     pub(crate) cut: BTreeSet<PortId>,
     by_name: HashMap<RouterId, usize>,
+    /// The facts that it was planned with.
+    facts: HashMap<PortId, PortFacts>,
 }
 
 /// Longest packet of an unknown port.
@@ -49,7 +51,7 @@ impl Desired {
     /// port's device.
     pub fn new(
         namespaces: &Namespaces,
-        documents: &Documents,
+        documents: &Arc<Documents>,
         actual: &Actual,
         mut look: impl FnMut(&Port) -> Result<PortFacts, Failure>,
     ) -> Self {
@@ -76,9 +78,9 @@ impl Desired {
         let (mut expanded, hidden) = slow_paths::expand(&namespaces.slow_paths, documents);
         if !hidden.is_empty() {
             // The hidden ports are as long as the interfaces that they belong to.
-            for plan in routers(documents, &facts.ports).into_iter().flatten() {
-                for interface in &plan.interfaces {
-                    let name = slow_paths::port_name(&plan.name, &interface.name);
+            for (router, interfaces) in interfaces_beside_slow_paths(documents, &facts.ports) {
+                for interface in &interfaces {
+                    let name = slow_paths::port_name(&router, &interface.name);
                     let fact = PortFacts { mac: [0; 6], mtu: interface.mtu, vlan: Ok(()) };
                     facts.ports.insert(PortId::new(name), fact);
                 }
@@ -88,18 +90,15 @@ impl Desired {
         let plans = routers(&expanded, &facts.ports);
         let names = plans.iter().enumerate();
         let by_name = names.filter_map(|(at, plan)| Some((plan.as_ref().ok()?.name.clone(), at)));
-        let mut ports = documents.ports.clone();
-        ports.extend(made.into_iter().map(|(document, _)| document));
-        ports.extend(hidden);
-        ports.extend(wires::ports(&namespaces.slow_paths, documents));
         Self {
             documents: documents.clone(),
-            ports,
+            ports: with_written(namespaces, documents, made, hidden),
             relays: relays(documents),
             by_name: by_name.collect(),
             routers: plans.into_iter().map(|plan| plan.map(Arc::new)).collect(),
             missing: facts.missing,
             cut,
+            facts: facts.ports,
         }
     }
 
@@ -129,6 +128,17 @@ impl Desired {
         plan.ports().all(|port| !self.missing.contains_key(port))
     }
 
+    /// Whether a plan in this state would have the same facts about all open ports.
+    pub fn knows_ports_of(&self, actual: &Actual) -> bool {
+        actual.ports.iter().all(|open| {
+            let name = &*open.document.name.value;
+            // Those of slow paths and wires are never looked at.
+            let is_inner = slow_paths::is_hidden(name) || wires::is_wire(name);
+            let known = self.facts.get(name).filter(|_| !is_inner);
+            known.is_none_or(|known| !open.stale && *known == open.facts)
+        })
+    }
+
     /// The needs of a port.
     pub fn needs(&self, port: &str) -> Needs {
         Needs::of(&self.documents, port)
@@ -138,6 +148,26 @@ impl Desired {
     pub fn relay(&self, port: &str) -> Option<&RelayPlan> {
         self.relays.iter().find(|plan| plan.port == *port)
     }
+}
+
+/// All ports of documents: written, made by hosts, and made by slow paths.
+pub fn ports(namespaces: &Namespaces, documents: &Documents) -> Vec<Port> {
+    let made = hosts::ports(&namespaces.hosts, documents);
+    let hidden = slow_paths::ports(&namespaces.slow_paths, documents);
+    with_written(namespaces, documents, made, hidden)
+}
+
+fn with_written(
+    namespaces: &Namespaces,
+    documents: &Documents,
+    made: Vec<(Port, PortFacts)>,
+    hidden: Vec<Port>,
+) -> Vec<Port> {
+    let mut ports = documents.ports.clone();
+    ports.extend(made.into_iter().map(|(document, _)| document));
+    ports.extend(hidden);
+    ports.extend(wires::ports(&namespaces.slow_paths, documents));
+    ports
 }
 
 /// The facts about an open port that changes to a document.

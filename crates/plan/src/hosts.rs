@@ -26,6 +26,17 @@ pub fn find<'a>(hosts: &'a [Host], key: &Key) -> Option<(&'a Host, &'a HostInter
     found.map(|(host, _, interface)| (host, interface))
 }
 
+/// All interfaces of hosts, by both names.
+fn by_names(hosts: &[Host]) -> HashMap<(&str, &str), (&Host, &HostInterface)> {
+    let mut all = HashMap::new();
+    for host in hosts {
+        for (name, interface) in &host.interfaces.0 {
+            all.entry((&**host.name, &*name.value)).or_insert((host, &interface.value));
+        }
+    }
+    all
+}
+
 /// Links that join two hosts without a router: nothing of them is a port. Each end has
 /// the other one.
 pub fn direct(hosts: &[Host]) -> HashMap<Key, Key> {
@@ -65,8 +76,9 @@ pub fn runs_others(old: &Host, new: &Host) -> bool {
 /// The interfaces among `old` that go, or are made again, for `new`.
 pub fn cut(old: &[Host], new: &[Host]) -> BTreeSet<Key> {
     let (was, will) = (direct(old), direct(new));
+    let news = by_names(new);
     let same_line = |key: &Key, host: &Host, interface: &HostInterface| {
-        find(new, key).is_some_and(|(its_host, its)| {
+        news.get(&(&*key.0, &*key.1)).is_some_and(|(its_host, its)| {
             stays(host, its_host)
                 && its.attachment() == interface.attachment()
                 && its_host.mac(&key.1, its) == host.mac(&key.1, interface)
@@ -135,8 +147,9 @@ pub fn ports(outside: &str, documents: &Documents) -> Vec<(Port, PortFacts)> {
 
 /// The ports among those of `old` whose devices go, or are made again, for `new`.
 pub fn cut_ports(old: &[Host], new: &[Host]) -> BTreeSet<PortId> {
+    let olds = by_names(old);
     let port = |key: &Key| {
-        let (host, interface) = find(old, key)?;
+        let (host, interface) = olds.get(&(&*key.0, &*key.1))?;
         host.port(&key.1, interface).map(|port| PortId::new(&*port))
     };
     cut(old, new).iter().filter_map(port).collect()

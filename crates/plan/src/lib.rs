@@ -53,7 +53,7 @@ pub mod wires;
 
 pub use actual::{Actual, ActualPort, ActualRouter, same_device};
 pub use cage::CagePlan;
-pub use desired::{Desired, Namespaces};
+pub use desired::{Desired, Namespaces, ports};
 pub use difference::difference;
 pub use facts::{Facts, Failure, PortFacts};
 pub use far::FarEnd;

@@ -49,14 +49,20 @@ pub fn routers(
     documents: &Documents,
     ports: &HashMap<PortId, PortFacts>,
 ) -> Vec<Result<RouterPlan, Box<Fault>>> {
-    let context = Context {
-        documents,
-        ports,
-        ends: ends(documents),
-        wires: wires::wires(documents),
-        relays: relays(documents),
-    };
+    let context = Context::new(documents, ports);
     documents.routers.iter().map(|document| context.router(document)).collect()
+}
+
+/// The interfaces of routers with slow paths, as far as they are possible.
+pub(crate) fn interfaces_beside_slow_paths(
+    documents: &Documents,
+    ports: &HashMap<PortId, PortFacts>,
+) -> Vec<(RouterId, Vec<InterfacePlan>)> {
+    let context = Context::new(documents, ports);
+    let has = |router: &&europa_api::Router| router.slow_path.is_some();
+    let all = documents.routers.iter().filter(has);
+    all.filter_map(|router| Some((RouterId::of(router), context.interfaces(router).ok()?)))
+        .collect()
 }
 
 fn ends(documents: &Documents) -> HashMap<String, Vec<LinkEnd>> {
@@ -79,8 +85,18 @@ fn ends(documents: &Documents) -> HashMap<String, Vec<LinkEnd>> {
     ends
 }
 
-impl Context<'_> {
-    fn router(&self, router: &europa_api::Router) -> Result<RouterPlan, Box<Fault>> {
+impl<'a> Context<'a> {
+    fn new(documents: &'a Documents, ports: &'a HashMap<PortId, PortFacts>) -> Self {
+        Self {
+            documents,
+            ports,
+            ends: ends(documents),
+            wires: wires::wires(documents),
+            relays: relays(documents),
+        }
+    }
+
+    fn interfaces(&self, router: &europa_api::Router) -> Result<Vec<InterfacePlan>, Box<Fault>> {
         let name = RouterId::of(router);
         let refused = |path: &[&str], what: String| {
             Box::new(Fault::new(Key::new("router", &*name), path, what))
@@ -131,9 +147,14 @@ impl Context<'_> {
             }
             interfaces.push(planned);
         }
+        Ok(interfaces)
+    }
+
+    fn router(&self, router: &europa_api::Router) -> Result<RouterPlan, Box<Fault>> {
+        let name = RouterId::of(router);
+        let interfaces = self.interfaces(router)?;
         let cage = cage::cage(router, self.documents);
         let cage = cage.map_err(|what| {
-            let name = RouterId::of(router);
             Box::new(Fault::new(Key::new("router", &*name), &["fast_path", "xdp"], what))
         })?;
         let addresses = router.interfaces.0.iter().map(|(_, interface)| {
@@ -142,8 +163,9 @@ impl Context<'_> {
                 std::net::IpAddr::V6(_) => None,
             })
         });
-        let (configuration, file) =
-            configuration(router, &interfaces).map_err(|what| refused(&["fast_path"], what))?;
+        let (configuration, file) = configuration(router, &interfaces).map_err(|what| {
+            Box::new(Fault::new(Key::new("router", &*name), &["fast_path"], what))
+        })?;
         Ok(RouterPlan {
             description: builtin::description(router, &interfaces),
             geometry: geometry(router, &interfaces),

@@ -29,7 +29,6 @@ pub fn router_of(port: &str) -> Option<&str> {
 /// the network namespace of this name.
 pub fn expand(outside: &str, documents: &Documents) -> (Documents, Vec<Port>) {
     let mut expanded = documents.clone();
-    let mut ports = Vec::new();
     for router in &mut expanded.routers {
         if router.slow_path.is_none() {
             continue;
@@ -39,19 +38,33 @@ pub fn expand(outside: &str, documents: &Documents) -> (Documents, Vec<Port>) {
             router.interfaces.0.iter().map(|(name, _)| name.value.clone()).collect();
         for name in names {
             let port = Name::hidden(port_name(&full, &name));
-            ports.push(Port {
-                name: at(port.clone()),
-                node: None,
-                device: at(outer_name(&full, &name)),
-                namespace: Some(at(outside.to_owned())),
-                rate: None,
-                mtu: None,
-                receive: Receive::Auto,
-            });
             router.interfaces.0.push((at(name.host_side()), at(host_interface(port))));
         }
     }
-    (expanded, ports)
+    (expanded, ports(outside, documents))
+}
+
+/// The hidden ports of slow paths, in the network namespace of this name.
+pub fn ports(outside: &str, documents: &Documents) -> Vec<Port> {
+    let slow = documents.routers.iter().filter(|router| router.slow_path.is_some());
+    let of = |router: &Router| {
+        let full = router.full_name();
+        let names = router.interfaces.0.iter().map(|(name, _)| name);
+        names.map(|name| port(outside, &full, &name.value)).collect::<Vec<_>>()
+    };
+    slow.flat_map(of).collect()
+}
+
+fn port(outside: &str, router: &str, interface: &str) -> Port {
+    Port {
+        name: at(Name::hidden(port_name(router, interface))),
+        node: None,
+        device: at(outer_name(router, interface)),
+        namespace: Some(at(outside.to_owned())),
+        rate: None,
+        mtu: None,
+        receive: Receive::Auto,
+    }
 }
 
 /// The device name of an interface's outer end: of 15 letters at most, and always the same.

@@ -113,6 +113,17 @@ impl Step {
         matches!(self, Step::AddRouter(_))
     }
 
+    /// Whether it names so many objects that freeing its memory takes milliseconds.
+    pub fn is_long(&self) -> bool {
+        matches!(
+            self,
+            Step::ChangeFilters { .. }
+                | Step::TrimHosts { .. }
+                | Step::MakeHosts { .. }
+                | Step::ChangeSlowPaths { .. }
+        )
+    }
+
     /// The objects in doubt when it fails.
     pub fn makes(&self) -> Vec<Subject> {
         match self {

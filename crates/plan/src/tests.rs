@@ -35,7 +35,7 @@ fn namespaces() -> Namespaces {
 const FACTS: PortFacts = PortFacts { mac: [2, 0, 0, 0, 0, 1], mtu: 1500, vlan: Ok(()) };
 
 fn desired(documents: &Documents, actual: &Actual) -> Desired {
-    let desired = Desired::new(&namespaces(), documents, actual, |_| Ok(FACTS));
+    let desired = Desired::new(&namespaces(), &Arc::new(documents.clone()), actual, |_| Ok(FACTS));
     assert_eq!(desired.refusal(), None);
     desired
 }

@@ -12,6 +12,7 @@ use fastrand::Rng;
 pub(crate) struct Ready {
     document: Document,
     kept: Kept,
+    text: String,
 }
 
 /// Kind, number within the kind, and variant of each object.
@@ -88,6 +89,33 @@ fn change_one(choice: &mut Choice, rng: &mut Rng) {
 /// Documents of a choice, those that were there `before` first, and as they are kept. Dangling
 /// references are left out.
 pub(crate) fn documents(choice: &Choice, before: &[Kept]) -> (Documents, Vec<Kept>) {
+    let mut all = standing(choice);
+    let place: HashMap<_, _> = before.iter().map(|kept| &kept.key).zip(0..).collect();
+    all.sort_by_key(|ready| place.get(&ready.kept.key).copied().unwrap_or(usize::MAX));
+    (assemble(&all), all.iter().map(|ready| ready.kept.clone()).collect())
+}
+
+/// The same as YAML.
+pub(crate) fn yaml(choice: &Choice) -> String {
+    let all: Vec<String> = standing(choice).iter().map(|ready| ready.text.clone()).collect();
+    all.join("---\n")
+}
+
+/// A choice of what a machine of veth devices can do: no tunnel to another machine, no router whose
+/// program ends at once, no device that hides VLAN tags.
+pub(crate) fn for_real(mut choice: Choice) -> Choice {
+    for ((kind, number), variant) in &mut choice {
+        match (*kind, *number, *variant) {
+            (LINK, _, tunnel) => *variant = tunnel % 3,
+            (ROUTER, _, 8) | (ROUTER, 3, 2) => *variant = 0,
+            _ => {}
+        }
+    }
+    choice
+}
+
+/// Objects of a choice without dangling references.
+fn standing(choice: &Choice) -> Vec<Rc<Ready>> {
     let has = |kind: u8, number: u8| choice.contains_key(&(kind, number));
     let mut all = Vec::new();
     // Ends of links: how many, and how many of them are routers'.
@@ -129,9 +157,7 @@ pub(crate) fn documents(choice: &Choice, before: &[Kept]) -> (Documents, Vec<Kep
         }
         all.push(ready(kind, number, variant));
     }
-    let place: HashMap<_, _> = before.iter().map(|kept| &kept.key).zip(0..).collect();
-    all.sort_by_key(|ready| place.get(&ready.kept.key).copied().unwrap_or(usize::MAX));
-    (assemble(&all), all.iter().map(|ready| ready.kept.clone()).collect())
+    all
 }
 
 /// The documents that these are kept of.
@@ -215,7 +241,7 @@ fn read(kind: u8, number: u8, text: &str) -> Ready {
     });
     let document = found.unwrap_or_else(|| panic!("no {own} in\n{text}"));
     let kept = Kept::of(&document).unwrap_or_else(|error| panic!("{error}"));
-    Ready { document, kept }
+    Ready { document, kept, text: text.to_owned() }
 }
 
 fn text(kind: u8, number: u8, variant: u8) -> String {

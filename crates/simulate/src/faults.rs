@@ -3,36 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use europa_plan::Step;
-
-/// Something that the engine has done to the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // Steps of the plan, by their names, and four more.
-pub enum Effect {
-    RemoveRouter,
-    RemoveRelay,
-    ClosePort,
-    TrimHosts,
-    MakeHosts,
-    ChangeSlowPaths,
-    OpenPort,
-    ChangePort,
-    AdaptPort,
-    StartSwitch,
-    ChangeFilters,
-    ImpairRelay,
-    AddRouter,
-    UpdateRouter,
-    MakeRelay,
-    StartSlowPaths,
-    Look,
-    Check,
-    Settle,
-    Commit,
-}
+use europa_control::witness::Effect;
 
 /// All effects.
-pub(crate) const EFFECTS: [Effect; 20] = [
+pub const EFFECTS: [Effect; 20] = [
     Effect::RemoveRouter,
     Effect::RemoveRelay,
     Effect::ClosePort,
@@ -79,7 +53,7 @@ pub enum Fault {
 }
 
 /// All faults.
-pub(crate) const FAULTS: [Fault; 9] = [
+pub const FAULTS: [Fault; 9] = [
     Fault::Refused,
     Fault::Half,
     Fault::NotNow,
@@ -91,55 +65,24 @@ pub(crate) const FAULTS: [Fault; 9] = [
     Fault::RefusedLater,
 ];
 
-impl Effect {
-    /// The effect of a step.
-    pub fn of(step: &Step) -> Self {
-        match step {
-            Step::RemoveRouter(_) => Effect::RemoveRouter,
-            Step::RemoveRelay(_) => Effect::RemoveRelay,
-            Step::ClosePort(_) => Effect::ClosePort,
-            Step::TrimHosts { .. } => Effect::TrimHosts,
-            Step::MakeHosts { .. } => Effect::MakeHosts,
-            Step::ChangeSlowPaths { .. } => Effect::ChangeSlowPaths,
-            Step::OpenPort(_) => Effect::OpenPort,
-            Step::ChangePort { .. } => Effect::ChangePort,
-            Step::AdaptPort { .. } => Effect::AdaptPort,
-            Step::StartSwitch => Effect::StartSwitch,
-            Step::ChangeFilters { .. } => Effect::ChangeFilters,
-            Step::ImpairRelay { .. } => Effect::ImpairRelay,
-            Step::AddRouter(_) => Effect::AddRouter,
-            Step::UpdateRouter { .. } => Effect::UpdateRouter,
-            Step::MakeRelay(_) => Effect::MakeRelay,
-            Step::StartSlowPaths => Effect::StartSlowPaths,
+/// Whether a fault can occur at an effect.
+pub(crate) fn meets(effect: Effect, fault: Fault) -> bool {
+    let answers_later = matches!(
+        effect,
+        Effect::AddRouter | Effect::UpdateRouter | Effect::StartSlowPaths | Effect::Check
+    );
+    match (effect, fault) {
+        // It changes nothing: an end of a process there is one before the next effect.
+        (Effect::Look, fault) => fault == Fault::Refused,
+        (_, Fault::KilledBefore | Fault::KilledAfter | Fault::SwitchKilled) => true,
+        (Effect::Settle, fault) => fault == Fault::Refused,
+        (Effect::Commit, fault) => matches!(fault, Fault::Refused | Fault::Late),
+        (Effect::Check, fault) => {
+            matches!(fault, Fault::Refused | Fault::RefusedLater | Fault::Late)
         }
-    }
-
-    /// Whether this can go wrong with it.
-    pub fn meets(self, fault: Fault) -> bool {
-        let answers_later = matches!(
-            self,
-            Effect::AddRouter | Effect::UpdateRouter | Effect::StartSlowPaths | Effect::Check
-        );
-        match (self, fault) {
-            (Effect::Look | Effect::Settle, fault) => fault == Fault::Refused,
-            (Effect::Commit, fault) => {
-                use Fault::{KilledAfter, KilledBefore, Late, Refused};
-                matches!(fault, Refused | KilledBefore | KilledAfter | Late)
-            }
-            (Effect::Check, fault) => {
-                use Fault::{KilledAfter, Late, Refused, RefusedLater};
-                matches!(fault, Refused | RefusedLater | Late | KilledAfter)
-            }
-            (_, Fault::Late | Fault::Silent | Fault::RefusedLater) => answers_later,
-            (Effect::StartSwitch | Effect::StartSlowPaths, Fault::Half) => false,
-            _ => true,
-        }
-    }
-}
-
-impl fmt::Display for Effect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{self:?}"))
+        (_, Fault::Late | Fault::Silent | Fault::RefusedLater) => answers_later,
+        (Effect::StartSwitch | Effect::StartSlowPaths, Fault::Half) => false,
+        _ => true,
     }
 }
 
@@ -179,7 +122,7 @@ impl Coverage {
     pub fn missing(&self) -> Vec<(Effect, Fault)> {
         let all = EFFECTS.into_iter().flat_map(|effect| FAULTS.map(|fault| (effect, fault)));
         all.filter(|(effect, fault)| {
-            effect.meets(*fault) && !self.met.contains_key(&(*effect, *fault))
+            meets(*effect, *fault) && !self.met.contains_key(&(*effect, *fault))
         })
         .collect()
     }
@@ -194,7 +137,7 @@ impl fmt::Display for Coverage {
             write!(f, "\n{effect:<16}{well:>10}")?;
             for fault in FAULTS {
                 let count = self.met.get(&(effect, fault)).copied().unwrap_or_default();
-                match effect.meets(fault) {
+                match meets(effect, fault) {
                     true => write!(f, "{count:>13}")?,
                     false => write!(f, "{:>13}", "-")?,
                 }

@@ -1,20 +1,25 @@
 //! One history: operations and faults from a seed, and the properties after each.
 
-use std::collections::BTreeSet;
+mod holds;
+mod random;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use europa_api::rest::{Applied, ProblemDetails};
-use europa_api::{Kept, Router};
+use europa_api::Kept;
+use europa_control::witness::Witness;
 use europa_control::{Accepted, Engine, Machine, Outcome, Refusal, Submission, Ticket, Time};
-use europa_plan::{Desired, Failure, RouterId, SliceId, Step, diff, list};
+use europa_plan::{Desired, Failure, SliceId, list};
 use fastrand::Rng;
+use holds::{Compared, sorted};
+use random::What;
+pub use random::{Operation, operations};
 
-use crate::documents::{Choice, documents, first, next, restore};
+use crate::contract::Heard;
+use crate::documents::{Choice, documents, restore};
 use crate::faults::Coverage;
 use crate::machine::{Event, SimMachine};
 use crate::plant::Plant;
-use crate::world::{Process, SimRouter};
 
 /// How often the node looks whether all is as it should be.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -22,31 +27,6 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 const MOST: Duration = Duration::from_secs(600);
 /// Turns of the engine without a moment passing.
 const MOST_TURNS: usize = 10_000;
-
-/// Something that is done to a node.
-#[derive(Clone, Debug)]
-pub struct Operation {
-    what: What,
-    /// Seed of the faults meanwhile.
-    seed: u64,
-    faulty: bool,
-}
-
-#[derive(Clone, Debug)]
-enum What {
-    Apply(Choice),
-    DryRun(Choice),
-    /// Two at a time; the second was checked against the state before the first.
-    Two(Choice, Choice),
-    Kill,
-    KillSwitch,
-    KillRouter,
-    /// A device goes, and comes back some seconds later.
-    DeviceGoes(u8, u8),
-    ByHand,
-    Number(u8),
-    Wait,
-}
 
 /// The result of a history.
 pub struct Report {
@@ -56,49 +36,9 @@ pub struct Report {
     pub coverage: Coverage,
 }
 
-/// The operations of a seed.
-pub fn operations(seed: u64) -> Vec<Operation> {
-    let mut rng = Rng::with_seed(seed);
-    let mut choice = first(&mut rng);
-    let count = rng.usize(50..120);
-    let mut all = Vec::with_capacity(count);
-    for _ in 0..count {
-        let what = match rng.u8(..20) {
-            0..=9 => {
-                choice = next(&choice, &mut rng);
-                What::Apply(choice.clone())
-            }
-            10 | 11 => {
-                choice = next(&choice, &mut rng);
-                What::DryRun(choice.clone())
-            }
-            12 => {
-                let one = next(&choice, &mut rng);
-                choice = next(&choice, &mut rng);
-                What::Two(one, choice.clone())
-            }
-            13 => What::Kill,
-            14 => What::KillSwitch,
-            15 => What::KillRouter,
-            16 => What::DeviceGoes(rng.u8(..4), rng.u8(1..40)),
-            17 | 18 => [What::ByHand, What::Wait][rng.usize(..2)].clone(),
-            _ => What::Number(rng.u8(..3)),
-        };
-        all.push(Operation { what, seed: rng.u64(..), faulty: rng.u8(..4) != 0 });
-    }
-    all
-}
-
 /// Runs operations, and returns the violated property.
 pub fn run(operations: &[Operation], plant: Option<Plant>) -> Report {
-    let mut history = History {
-        machine: SimMachine::new(plant),
-        engine: Engine::default(),
-        looked: Duration::ZERO,
-        plant,
-        was_whole: false,
-        generations: Vec::new(),
-    };
+    let mut history = History::new(plant);
     let mut broken = None;
     for (at, operation) in operations.iter().enumerate() {
         if let Err(why) = history.operate(operation) {
@@ -112,8 +52,8 @@ pub fn run(operations: &[Operation], plant: Option<Plant>) -> Report {
     Report { broken, coverage: history.machine.coverage }
 }
 
-struct History {
-    machine: SimMachine,
+pub(crate) struct History {
+    pub(crate) machine: SimMachine,
     engine: Engine,
     looked: Time,
     plant: Option<Plant>,
@@ -121,12 +61,49 @@ struct History {
     was_whole: bool,
     /// The devices at that time.
     generations: Vec<u64>,
+    /// Records the effects of all engines.
+    heard: Option<Heard>,
+    /// The last comparison.
+    compared: Option<Compared>,
 }
 
 type Held = Result<(), String>;
 type Answer = Arc<Mutex<Option<Outcome>>>;
 
 impl History {
+    /// A machine without objects.
+    pub(crate) fn new(plant: Option<Plant>) -> Self {
+        Self {
+            machine: SimMachine::new(plant),
+            engine: Engine::default(),
+            looked: Duration::ZERO,
+            plant,
+            was_whole: false,
+            generations: Vec::new(),
+            heard: None,
+            compared: None,
+        }
+    }
+
+    /// Has a witness hear of all effects.
+    pub(crate) fn heard_by(&mut self, heard: Heard) {
+        self.heard = Some(heard);
+        let engine = std::mem::take(&mut self.engine);
+        self.engine = self.watched(engine);
+    }
+
+    fn watched(&self, engine: Engine) -> Engine {
+        let witness = self.heard.clone();
+        engine.watched(witness.map(|heard| Box::new(heard) as Box<dyn Witness>))
+    }
+
+    /// Applies documents, and waits for the answer. None if the node was killed.
+    pub(crate) fn submit_choice(&mut self, choice: &Choice) -> Result<Option<Outcome>, String> {
+        let (submission, _) = self.submission(choice, false);
+        let answer = self.submit(submission);
+        self.wait_for(&answer)
+    }
+
     fn operate(&mut self, operation: &Operation) -> Held {
         self.machine.trace(|| format!("{operation:?}"));
         self.machine.seed(operation.seed);
@@ -235,69 +212,6 @@ impl History {
         let _ = self.machine.world.store.change(&commit);
     }
 
-    /// The properties after an answer, or without one.
-    fn holds(&mut self, outcome: Option<Outcome>, before: &[Kept], wanted: &[Kept]) -> Held {
-        let store = sorted(&self.machine.world.store.kept());
-        let (before, wanted) = (sorted(before), sorted(wanted));
-        match outcome {
-            // The submitter does not know whether a change was accepted: the node knows.
-            None => match store == before || store == wanted {
-                true => Ok(()),
-                false => Err("a killed node left a state that nobody has asked for".into()),
-            },
-            Some(Ok(_)) if store != wanted => Err("what was accepted is not in the store".into()),
-            Some(Ok(applied)) => {
-                let mut routers = self.machine.world.routers.values();
-                // Other steps name it too: those of its slow path, of its ports, and its end. A
-                // refusal of its former state shows in its state.
-                let begun = |router: &SimRouter| {
-                    let is_it = |words: &[&str]| *words == ["router", &*router.plan.name];
-                    applied.steps.iter().any(|step| {
-                        let words: Vec<&str> = step.split([' ', ',', ':']).collect();
-                        !step.starts_with("end ") && words.windows(2).any(is_it)
-                    })
-                };
-                if let Some(router) = routers.find(|router| router.refuses && begun(router)) {
-                    return Err(format!("accepted, though router {} refuses", router.plan.name));
-                }
-                self.is_there("accepted")
-            }
-            Some(Err(Refusal::Stale)) => Ok(()),
-            Some(Err(Refusal::Problem(_))) if store != before => {
-                Err("a change was refused, and is in the store".into())
-            }
-            Some(Err(Refusal::Problem(problem))) if is_taken_back(&problem) && self.was_whole => {
-                self.is_there("as it was before")
-            }
-            Some(Err(_)) => Ok(()),
-        }
-    }
-
-    /// Everything that the node has accepted is there, as far as devices are.
-    fn is_there(&mut self, what: &str) -> Held {
-        let all = self.machine.world.devices.values().all(|device| device.there);
-        if !all || self.machine.generations() != self.generations || !self.engine.is_settled() {
-            return Ok(());
-        }
-        match self.difference().as_slice() {
-            [] => Ok(()),
-            left => Err(format!("the state is said to be {what}, and this is left: {left:?}")),
-        }
-    }
-
-    /// The rest of the work, by the actual state.
-    fn difference(&self) -> Vec<String> {
-        let documents = &self.engine.accepted().documents;
-        let actual = self.machine.world.actual();
-        let world = &self.machine.world;
-        let look = |port: &europa_api::Port| world.look(port).map_err(Failure::from);
-        let desired = Desired::new(&self.machine.namespaces(), documents, &actual, look);
-        let steps = diff(&desired, &actual);
-        let steps: Vec<Step> =
-            steps.into_iter().filter(|step| !matches!(step, Step::StartSwitch)).collect();
-        list(&steps, &actual)
-    }
-
     fn dry_run(&mut self, choice: &Choice) -> Held {
         self.machine.faulty = false;
         self.pass(Duration::from_secs(90))?;
@@ -327,16 +241,6 @@ impl History {
         self.holds(outcome, &before, &kept)
     }
 
-    fn told_all(&self, told: &Applied, applied: &Applied, taken: &[String]) -> Held {
-        if told.changes != applied.changes {
-            return Err("a dry run and what came after it tell of different changes".into());
-        }
-        if told.steps != taken {
-            return Err(format!("a dry run told {:?}, and this was done: {taken:?}", told.steps));
-        }
-        Ok(())
-    }
-
     fn two(&mut self, one: &Choice, other: &Choice) -> Held {
         let (first, kept) = self.submission(one, false);
         let (second, _) = self.submission(other, false);
@@ -354,7 +258,7 @@ impl History {
     }
 
     /// Lets time pass.
-    fn pass(&mut self, time: Duration) -> Held {
+    pub(crate) fn pass(&mut self, time: Duration) -> Held {
         let until = self.machine.now + time;
         while self.machine.now < until {
             self.go_on()?;
@@ -393,14 +297,13 @@ impl History {
             stored: Arc::new(store.documents.clone()),
             documents: documents.clone(),
         };
-        self.engine = Engine::new(accepted);
+        self.engine = self.watched(Engine::new(accepted));
         let actual = self.machine.world.actual();
         let world = &self.machine.world;
         let look = |port: &europa_api::Port| world.look(port).map_err(Failure::from);
         let desired = Desired::new(&self.machine.namespaces(), &documents, &actual, look);
         self.machine.adopt(&desired);
-        let now = self.machine.now;
-        self.engine.reconcile(&mut self.machine, now);
+        self.engine.reconcile(&mut self.machine);
         Ok(())
     }
 
@@ -422,8 +325,7 @@ impl History {
     /// Compares the desired with the actual state.
     fn look(&mut self) {
         if self.plant != Some(Plant::UnchangedMeansDone) {
-            let now = self.machine.now;
-            self.engine.reconcile(&mut self.machine, now);
+            self.engine.reconcile(&mut self.machine);
         }
     }
 
@@ -459,59 +361,11 @@ impl History {
             Event::Committed(outcome) => self.engine.committed(outcome),
             Event::SwitchBack => self.machine.switch_back(),
             Event::DeviceBack(number) => self.machine.device_back(number),
+            Event::Planned(ticket) => {
+                if let Some(plan) = self.machine.planned(ticket) {
+                    self.engine.planned(plan);
+                }
+            }
         }
     }
-
-    /// When nothing goes wrong any more, everything is as accepted.
-    fn end(&mut self) -> Held {
-        self.machine.faulty = false;
-        for device in self.machine.world.devices.values_mut() {
-            device.there = true;
-        }
-        self.pass(Duration::from_secs(400))?;
-        if !self.engine.is_settled() {
-            return Err("the node does not come to rest".into());
-        }
-        if let left @ [_, ..] = self.difference().as_slice() {
-            return Err(format!("what runs is not what was accepted: {left:?}"));
-        }
-        let world = &self.machine.world;
-        let asleep = world.routers.values().find(|router| router.process != Process::Ready);
-        if let Some(router) = asleep {
-            return Err(format!("router {} does not run", router.plan.name));
-        }
-        if let Some(router) = world.idle().next() {
-            return Err(format!("programs of {router} do not run as they are to"));
-        }
-        if let Some(router) =
-            world.programs.keys().find(|name| !world.slow_paths.contains_key(*name))
-        {
-            return Err(format!("programs of {router} run without a slow path"));
-        }
-        let has = |made: &&Router| made.slow_path.as_ref().is_some_and(|one| one.has_uplink());
-        let wanted: BTreeSet<_> = world.slow_paths.values().filter(has).map(RouterId::of).collect();
-        if world.uplinks != wanted {
-            return Err(format!("uplinks of {:?} are there, not of {wanted:?}", world.uplinks));
-        }
-        if world.numbered != world.store.numbered {
-            return Err("numbered rules in force are not those that are kept".into());
-        }
-        let accepted = self.engine.accepted().stored.iter().map(|stored| stored.kept());
-        if sorted(&world.store.kept()) != sorted(&accepted.collect::<Vec<_>>()) {
-            return Err("the store has not what was accepted".into());
-        }
-        Ok(())
-    }
-}
-
-fn is_taken_back(problem: &ProblemDetails) -> bool {
-    problem.kind == ProblemDetails::taken_back("").kind
-}
-
-/// Documents by key: their order says in which order they came.
-fn sorted(kept: &[Kept]) -> Vec<(String, String)> {
-    let mut all: Vec<_> =
-        kept.iter().map(|kept| (kept.key.to_string(), kept.document.clone())).collect();
-    all.sort();
-    all
 }

@@ -9,6 +9,7 @@
 //!
 //! | file        | concern                                                   |
 //! |-------------|-----------------------------------------------------------|
+//! | `contract`  | the same documents and faults as on a real machine        |
 //! | `documents` | random documents                                          |
 //! | `world`     | the state that outlives a node                            |
 //! | `effects`   | steps, as the simulated kernel carries them out           |
@@ -18,6 +19,7 @@
 //! | `search`    | many histories; the first that fails is made small        |
 //! | `plant`     | faults of control that are planted                        |
 
+mod contract;
 mod documents;
 mod effects;
 mod faults;
@@ -29,7 +31,8 @@ mod search;
 mod tests;
 mod world;
 
-pub use faults::Coverage;
+pub use contract::{Simulated, knows};
+pub use faults::{Coverage, EFFECTS, FAULTS, Fault};
 pub use history::{Operation, Report, operations, run};
 pub use plant::{PLANTS, Plant};
 pub use search::{Failing, search};

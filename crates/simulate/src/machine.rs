@@ -1,24 +1,25 @@
 //! A node's side of the simulated machine: its memory, and later results.
 
+mod adopt;
 mod outside;
 mod processes;
+mod steps;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use europa_api::{Documents, Port};
-use europa_control::{Commit, Machine, Note, Stop, Taken, Ticket, Time, Verdict};
-use europa_plan::{
-    Actual, Desired, Failure, Namespaces, PortFacts, PortId, RouterId, RouterPlan, SliceId, Step,
-};
+use europa_control::witness::Effect;
+use europa_control::{Plan, Time};
+use europa_plan::{Actual, Failure, PortFacts, PortId, RouterId, SliceId, Step};
 use fastrand::Rng;
 
 use crate::effects::carry_out;
-use crate::faults::{Coverage, Effect, Fault};
+use crate::faults::{Coverage, Fault, meets};
 use crate::plant::Plant;
-use crate::world::{Process, SimRouter, World};
+use crate::world::World;
 
 /// One of so many effects meets a fault.
 const FAULT_IN: u32 = 10;
@@ -46,6 +47,8 @@ pub(crate) enum Event {
     SwitchBack,
     /// A device comes back.
     DeviceBack(u8),
+    /// The plan with this ticket is computed.
+    Planned(u64),
 }
 
 /// See the file.
@@ -57,6 +60,8 @@ pub(crate) struct SimMachine {
     pub(crate) taken: Vec<Step>,
     /// Faults happen.
     pub(crate) faulty: bool,
+    /// The only fault, at the first such effect.
+    pub(crate) script: Option<(Effect, Fault)>,
     /// The node has been killed: nothing that it does has an effect any more.
     pub(crate) killed: bool,
     /// Events are printed.
@@ -69,6 +74,8 @@ pub(crate) struct SimMachine {
     sequence: u64,
     verdict: Option<Result<(), String>>,
     checking: bool,
+    /// Plans that are being computed, by ticket.
+    plans: BTreeMap<u64, Plan>,
     rng: Rng,
     /// Something has failed since documents were wanted last: the next are those of before.
     failed: bool,
@@ -87,6 +94,10 @@ struct Lies {
     unrelayed: BTreeSet<PortId>,
     /// The state that it takes for the world, as it takes back nothing.
     imagined: Option<World>,
+    /// The state that the last plan holds for.
+    planned_for: Option<Actual>,
+    /// The state that it takes for the present one.
+    former: Option<Actual>,
 }
 
 impl SimMachine {
@@ -97,6 +108,7 @@ impl SimMachine {
             coverage: Coverage::default(),
             taken: Vec::new(),
             faulty: false,
+            script: None,
             killed: false,
             traced: std::env::var_os("TRACE").is_some(),
             plant,
@@ -107,6 +119,7 @@ impl SimMachine {
             sequence: 0,
             verdict: None,
             checking: false,
+            plans: BTreeMap::new(),
             rng: Rng::with_seed(0),
             failed: false,
             lies: Lies::default(),
@@ -161,7 +174,8 @@ impl SimMachine {
 
     /// The fault of an effect, if any.
     fn fault(&mut self, effect: Effect) -> Option<Fault> {
-        let mut fault = None;
+        let mut fault =
+            self.script.take_if(|(wanted, _)| *wanted == effect).map(|(_, fault)| fault);
         let one_in = match effect {
             // There are many for each change, and one alone has it refused.
             Effect::Look => FAULT_IN * 20,
@@ -170,7 +184,7 @@ impl SimMachine {
         };
         if self.faulty && self.rng.u32(..one_in) == 0 {
             let all = crate::faults::FAULTS;
-            let can: Vec<Fault> = all.into_iter().filter(|fault| effect.meets(*fault)).collect();
+            let can: Vec<Fault> = all.into_iter().filter(|fault| meets(effect, *fault)).collect();
             fault = can.get(self.rng.usize(..can.len().max(1))).copied();
         }
         self.coverage.note(effect, fault);
@@ -183,102 +197,23 @@ impl SimMachine {
         }
     }
 
-    /// A node begins: objects equal to `desired` go on, the rest is removed.
-    pub(crate) fn adopt(&mut self, desired: &Desired) {
-        self.killed = false;
-        self.wanted = Arc::new(desired.documents.clone());
-        self.parked.clear();
-        self.verdict = None;
-        self.checking = false;
-        // Answers to a node that is no more.
-        let events = std::mem::take(&mut self.timers).into_iter();
-        self.timers = events
-            .filter(|Reverse((_, _, event))| {
-                matches!(
-                    event,
-                    Event::SwitchBack | Event::DeviceBack(_) | Event::Started(_, _, Ok(()))
-                )
-            })
-            .collect();
-        self.lies = Lies::default();
-        if self.plant == Some(Plant::LeakAtRestart) {
-            let wanted = |name: &&RouterId| desired.router(name).is_none();
-            self.lies.gone = self.world.routers.keys().filter(wanted).cloned().collect();
-        }
-        self.sweep(desired);
-        let ended: Vec<RouterId> = self
-            .world
-            .routers
-            .iter()
-            .filter(|(_, router)| router.process != Process::Ready || router.half)
-            .map(|(name, _)| name.clone())
-            .collect();
-        for name in ended {
-            // Only a process with its configuration is adopted.
-            self.world.routers.remove(&name);
-        }
-        self.world.filters.clone_from(&desired.documents.filters);
-        self.world.numbered = self.world.store.numbered.clone();
-        if !self.world.switch && !self.world.routers.is_empty() {
-            self.world.switch = true;
-        }
-        self.world.programs.clone_from(&self.world.slow_paths);
-        self.remember();
+    /// A plan is computed.
+    pub(crate) fn planned(&mut self, ticket: u64) -> Option<Plan> {
+        self.lies.former = self.lies.planned_for.take();
+        self.plans.remove(&ticket)
     }
 
-    fn sweep(&mut self, desired: &Desired) {
-        let world = &mut self.world;
-        if world.hosts != desired.documents.hosts {
-            world.hosts.clear();
+    /// Looks at a port's device.
+    fn look(&mut self, port: &Port) -> Result<PortFacts, Failure> {
+        if self.fault(Effect::Look).is_some() {
+            return Err(Failure::from(format!("port {}: the kernel says no", port.name)));
         }
-        world.slow_paths.retain(|name, made| {
-            let mut all = desired.documents.routers.iter();
-            let wanted = all.find(|router| RouterId::of(router) == *name);
-            // A change that was not done leaves no record.
-            let is_done =
-                world.programs.get(name).is_none_or(|read| read.slow_path == made.slow_path);
-            is_done && wanted.is_some_and(|w| w.slow_path.is_some() && w == made)
-        });
-        // All of them are adopted, or all are made whole again.
-        if world.uplinks.iter().any(|name| !world.slow_paths.contains_key(name)) {
-            world.uplinks.clear();
-        }
-        let lost: Vec<_> = world
-            .ports
-            .iter()
-            .filter(|(_, port)| {
-                !desired.ports.contains(&port.document)
-                    || world.is_stale(port)
-                    || world.look(&port.document).is_err()
-            })
-            .map(|(name, _)| name.clone())
-            .collect();
-        lost.iter().for_each(|name| drop(world.ports.remove(name)));
-        let open = |plan: &RouterPlan| plan.ports().all(|port| world.ports.contains_key(port));
-        let stays = |name: &RouterId, router: &SimRouter| {
-            let wanted = desired.feasible(name);
-            wanted.is_some_and(|wanted| router.plan.is_outside_as(wanted)) && open(&router.plan)
-        };
-        let gone: Vec<RouterId> = world
-            .routers
-            .iter()
-            .filter(|(name, router)| !stays(name, router))
-            .map(|(name, _)| name.clone())
-            .collect();
-        let leak = &self.lies.gone;
-        let gone = gone.iter().filter(|name| !leak.contains(*name));
-        gone.for_each(|name| drop(world.routers.remove(name)));
-        world.relays.retain(|relay| {
-            desired.relays.iter().any(|plan| relay.stays(plan))
-                && world.ports.contains_key(&relay.port)
-                && (relay.far.is_some()
-                    || world.routers.values().any(|r| r.plan.ports().any(|p| *p == relay.port)))
-        });
+        self.world.look(port).map_err(Failure::from)
     }
 
     /// Takes a step for real, and remembers the state after it.
     fn carry_out(&mut self, step: &Step, half: bool) -> Result<(), String> {
-        let before = self.belief.clone();
+        let hosts = self.belief.hosts.clone();
         if let (Some(Plant::PortsBeforeRelays), Step::RemoveRelay(relay)) = (self.plant, step) {
             self.lies.unrelayed.insert(relay.port.clone());
             self.remember();
@@ -298,7 +233,7 @@ impl SimMachine {
                 self.belief.hosts = Arc::new(from.clone());
             }
             (Some(Plant::HalfHostsForgotten), Step::TrimHosts { .. }) if half => {
-                self.belief.hosts = before.hosts;
+                self.belief.hosts = hosts;
             }
             _ => {}
         }
@@ -322,173 +257,4 @@ impl SimMachine {
             self.world.numbered.insert(slice);
         }
     }
-}
-
-impl Machine for SimMachine {
-    fn probe(&mut self) {
-        if self.plant != Some(Plant::UnchangedMeansDone) {
-            self.remember();
-        }
-    }
-
-    fn namespaces(&self) -> Namespaces {
-        Namespaces { hosts: "europa.sim".into(), slow_paths: "europa.sim..slow".into() }
-    }
-
-    fn actual(&self) -> Actual {
-        let mut actual = self.belief.clone();
-        // One that has ended is started again by itself.
-        actual.switch |= self.timers.iter().any(|Reverse((_, _, e))| *e == Event::SwitchBack);
-        actual
-    }
-
-    fn look(&mut self, port: &Port) -> Result<PortFacts, Failure> {
-        let fault = if self.killed { None } else { self.fault(Effect::Look) };
-        if fault.is_some() {
-            return Err(Failure::from(format!("port {}: the kernel says no", port.name)));
-        }
-        self.world.look(port).map_err(Failure::from)
-    }
-
-    fn admit(&mut self, _: &Desired) -> Result<(), Failure> {
-        Ok(())
-    }
-
-    fn check(&mut self, _: &[Arc<RouterPlan>]) -> Result<(), Failure> {
-        if self.killed {
-            return Ok(());
-        }
-        let fault = self.fault(Effect::Check);
-        (self.verdict, self.checking) = (None, true);
-        let (wait, outcome) = match fault {
-            Some(Fault::Refused) => return Err(Failure::from("no process".to_owned())),
-            Some(Fault::RefusedLater) => (self.soon(50), Err("a mistake".to_owned())),
-            Some(Fault::Late) => (Duration::from_secs(15), Ok(())),
-            _ => (self.soon(50), Ok(())),
-        };
-        self.later(wait, Event::Checked(outcome));
-        self.killed = fault == Some(Fault::KilledAfter);
-        Ok(())
-    }
-
-    fn verdict(&mut self) -> Verdict {
-        let verdict = match self.verdict.take() {
-            None => return Verdict::NotYet,
-            Some(Ok(())) => Verdict::Right(Vec::new()),
-            Some(Err(why)) => Verdict::Wrong(why),
-        };
-        self.checking = false;
-        verdict
-    }
-
-    fn may_start(&self) -> bool {
-        let starting = |router: &&SimRouter| router.process == Process::Starting;
-        self.world.routers.values().filter(starting).count() < 2
-    }
-
-    fn want(&mut self, documents: &Arc<Documents>) {
-        self.wanted.clone_from(documents);
-        let goes_back = std::mem::take(&mut self.failed);
-        if self.plant == Some(Plant::MissingInverse) {
-            self.lies.imagined = goes_back.then(|| self.world.clone());
-        }
-    }
-
-    fn take(&mut self, step: &Step, _: &VecDeque<Step>, ticket: Ticket) -> Result<Taken, Stop> {
-        if self.killed {
-            return Ok(Taken::Done);
-        }
-        let effect = Effect::of(step);
-        let fault = self.fault(effect);
-        self.trace(|| format!("{effect} {:?} {fault:?}", step.makes()));
-        let refused = || Failure::from(format!("{effect} is refused"));
-        match fault {
-            Some(Fault::KilledBefore) => {
-                self.killed = true;
-                return Ok(Taken::Done);
-            }
-            Some(Fault::Refused) => {
-                self.failed = true;
-                return Err(Stop::Failed(refused()));
-            }
-            Some(Fault::NotNow) => {
-                // Its missing resource is back in a moment.
-                self.later(Duration::from_millis(100), Event::Checked(Ok(())));
-                return Err(Stop::NotNow(refused()));
-            }
-            Some(Fault::Half) => {
-                let _ = self.carry_out(step, true);
-                self.failed = true;
-                return Err(Stop::Failed(refused()));
-            }
-            Some(Fault::SwitchKilled) => self.kill_switch(),
-            _ => {}
-        }
-        let lost = self.plant == Some(Plant::LostOrder)
-            && matches!(step, Step::UpdateRouter { .. })
-            && self.rng.u8(..2) == 0;
-        if lost {
-            let Step::UpdateRouter { to, .. } = step else { return Ok(Taken::Done) };
-            let found = self.belief.routers.iter_mut().find(|r| r.plan.name == to.name);
-            if let Some(router) = found {
-                router.plan = to.clone();
-            }
-            return Ok(Taken::Done);
-        }
-        let reloads = match step {
-            Step::StartSlowPaths => self.reloads(),
-            _ => Vec::new(),
-        };
-        self.carry_out(step, false).map_err(|why| Stop::Failed(why.into()))?;
-        self.taken.push(step.clone());
-        if fault == Some(Fault::KilledAfter) {
-            self.killed = true;
-            return Ok(Taken::Done);
-        }
-        Ok(match step {
-            Step::AddRouter(plan) => {
-                self.begin(&plan.name, fault);
-                Taken::Begun
-            }
-            Step::UpdateRouter { to, .. } => self.tell(to, fault, ticket),
-            Step::StartSlowPaths => self.reload(reloads, fault, ticket),
-            _ => Taken::Done,
-        })
-    }
-
-    fn settle(&mut self) -> Result<(), Failure> {
-        if !self.killed && self.fault(Effect::Settle).is_some() {
-            return Err(Failure::from("queues are refused".to_owned()));
-        }
-        Ok(())
-    }
-
-    fn warnings(&self) -> Vec<String> {
-        Vec::new()
-    }
-
-    fn commit(&mut self, commit: Commit) {
-        if self.killed {
-            return;
-        }
-        let fault = self.fault(Effect::Commit);
-        let mut outcome = Ok(());
-        match fault {
-            Some(Fault::KilledBefore) => return self.killed = true,
-            Some(Fault::Refused) if self.plant == Some(Plant::SwallowedCommit) => {}
-            Some(Fault::Refused) => outcome = Err("the disk is full".to_owned()),
-            _ => outcome = self.world.store.change(&commit),
-        }
-        if fault == Some(Fault::KilledAfter) {
-            return self.killed = true;
-        }
-        if outcome.is_ok() {
-            self.parked.clear();
-            self.belief.parked.clear();
-        }
-        let wait = if fault == Some(Fault::Late) { Duration::from_secs(9) } else { self.soon(20) };
-        self.later(wait, Event::Committed(outcome));
-    }
-
-    fn note(&mut self, _: Note<'_>) {}
 }

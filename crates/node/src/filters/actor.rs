@@ -33,8 +33,8 @@ use crate::{Doing, NodeError};
 const RECORD: &str = "filters";
 /// How long the loop may take for what the actor asks it.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Ways that the loop tells the switch at a time: each takes a microsecond or two.
-const WAYS_AT_ONCE: usize = 1024;
+/// Ways that the loop tells the switch at a time: each takes some microseconds of its time.
+pub(crate) const WAYS_AT_ONCE: usize = 256;
 
 /// A way and its number.
 pub(crate) type WayOrder = (u16, WayTo);
@@ -49,6 +49,8 @@ enum Job {
     Documents(SyncSender<Outcome>),
     /// A switch without rules gets all; `ways`: the loop has not told it the ways.
     Load { orders: Orders, ways: bool, then: Box<dyn FnOnce(Outcome) + Send> },
+    /// The loop tells the switch the ways to an interface.
+    WaysTo { router: String, interface: String },
     /// Slices have gone for good.
     ForgetParked,
     /// Rules with numbers could not be written down.
@@ -158,6 +160,13 @@ impl FilterActor {
         self.send(Job::Load { orders, ways, then: Box::new(then) });
     }
 
+    /// Has the loop tell the switch all ways to an interface of a router, `slice/router`, a few at a
+    /// time.
+    pub(crate) fn tell_ways_to(&self, router: &str, interface: &str) {
+        let (router, interface) = (router.to_owned(), interface.to_owned());
+        self.send(Job::WaysTo { router, interface });
+    }
+
     /// Slices have gone for good.
     pub(crate) fn forget_parked(&self) {
         self.send(Job::ForgetParked);
@@ -194,6 +203,11 @@ impl Actor {
                 Job::Load { orders, ways, then } => {
                     let told = if ways { self.tell_all_ways() } else { Ok(()) };
                     then(told.and_then(|()| self.load(orders)));
+                }
+                Job::WaysTo { router, interface } => {
+                    if let Err(error) = self.tell_ways_to(&router, &interface) {
+                        tracing::warn!("ways to {router}.{interface}: {error}");
+                    }
                 }
                 Job::ForgetParked => self.parked.clear(),
                 Job::TakeBack { slice, back } => self.take_back(&slice, back),
@@ -287,6 +301,12 @@ impl Actor {
 
     fn tell_all_ways(&self) -> Result<(), NodeError> {
         self.tell_ways(self.filters.ways().map(|(number, way)| (number, way.clone())).collect())
+    }
+
+    fn tell_ways_to(&self, router: &str, interface: &str) -> Result<(), NodeError> {
+        let leads = |way: &WayTo| way.router == router && way.interface == interface;
+        let ways = self.filters.ways().filter(|(_, way)| leads(way));
+        self.tell_ways(ways.map(|(number, way)| (number, way.clone())).collect())
     }
 
     /// Has the loop tell the switch where ways lead, a few at a time.

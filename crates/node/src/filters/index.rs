@@ -32,6 +32,13 @@ pub(crate) struct Fresh {
     pub(super) parked: Option<BTreeSet<SliceId>>,
 }
 
+/// Facts that hold no more.
+pub(crate) struct Former {
+    _slices: Vec<IndexOfSlice>,
+    _ways: Option<Arc<Ways>>,
+    _in_force: Option<Arc<Vec<europa_api::Filters>>>,
+}
+
 /// The facts about one slice's rules.
 pub(super) struct IndexOfSlice {
     /// Its number in the switch.
@@ -80,13 +87,16 @@ impl Fresh {
 }
 
 impl Index {
-    /// Takes over what is new.
-    pub(crate) fn take(&mut self, fresh: Fresh) {
-        self.slices.extend(fresh.slices);
+    /// Takes over what is new. Returns what was before: freeing it may take long.
+    pub(crate) fn take(&mut self, fresh: Fresh) -> Former {
         self.orphans |= fresh.orphans;
-        self.ways = fresh.ways.unwrap_or_else(|| Arc::clone(&self.ways));
-        self.in_force = fresh.in_force.unwrap_or_else(|| Arc::clone(&self.in_force));
         self.parked = fresh.parked.unwrap_or_else(|| std::mem::take(&mut self.parked));
+        let slices = fresh.slices.into_iter();
+        Former {
+            _slices: slices.filter_map(|(name, of)| self.slices.insert(name, of)).collect(),
+            _ways: fresh.ways.map(|new| std::mem::replace(&mut self.ways, new)),
+            _in_force: fresh.in_force.map(|new| std::mem::replace(&mut self.in_force, new)),
+        }
     }
 
     /// Documents whose rules are in force.

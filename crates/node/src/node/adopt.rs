@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use europa_api::Documents;
-use europa_control::Ticket;
+use europa_control::{Machine as _, Ticket};
 use europa_plan::{Needs, PortId};
 use europa_router::orders::Order as RouterOrder;
 use europa_sandbox::cgroup::Cgroups;
@@ -62,7 +62,7 @@ impl Node {
     }
 
     /// Whether there was anything.
-    fn try_adopt(&mut self, documents: &Documents) -> Result<bool, NodeError> {
+    fn try_adopt(&mut self, documents: &Arc<Documents>) -> Result<bool, NodeError> {
         let noted = leftovers::noted(&self.instance)?;
         if !self.instance.pins().join("interfaces").exists() {
             return Ok(false);
@@ -79,7 +79,7 @@ impl Node {
         }
         self.lasting = Some(lasting);
         self.adopt_hosts(documents)?;
-        let ports = self.desired(documents).ports;
+        let ports = europa_plan::ports(&self.namespaces(), documents);
         self.slow_paths.adopt(&self.instance, &self.kept, documents, &ports)?;
         self.adopt_ports(documents, &substrate, &noted)?;
         self.adopt_routers(documents, &substrate)?;
@@ -156,7 +156,7 @@ impl Node {
         substrate: &Substrate,
         noted: &[Noted],
     ) -> Result<(), NodeError> {
-        for document in &self.desired(documents).ports {
+        for document in &europa_plan::ports(&self.namespaces(), documents) {
             for noted in noted {
                 let Some(mut port) = Port::adopt(noted, document, substrate)? else { continue };
                 port.adapt(Needs::of(documents, &port.name))?;
@@ -169,7 +169,7 @@ impl Node {
 
     fn adopt_routers(
         &mut self,
-        documents: &Documents,
+        documents: &Arc<Documents>,
         substrate: &Substrate,
     ) -> Result<(), NodeError> {
         let target = self.desired(documents);

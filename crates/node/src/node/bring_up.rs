@@ -260,6 +260,9 @@ impl Node {
         }
         let pool = self.take_pool(router.plan.geometry)?;
         pool.name_interfaces(&router.plan.rows())?;
+        if let Some(begun) = &mut self.switch_begun {
+            begun.come.insert(router.plan.name.clone());
+        }
         self.routers.push(router);
         let index = self.routers.len() - 1;
         let Some(router) = self.routers.get_mut(index) else { return Ok(()) };

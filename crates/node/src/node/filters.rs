@@ -15,7 +15,9 @@ use super::beside::Work;
 use crate::NodeError;
 use crate::control::{Control, Reply};
 use crate::events::Events;
-use crate::filters::{FilterActor, Fresh, Index, Orders, OwnChanges, OwnWrite, WayOrder, ended};
+use crate::filters::{
+    FilterActor, Fresh, Index, Orders, OwnChanges, OwnWrite, WAYS_AT_ONCE, WayOrder, ended,
+};
 use crate::kept::Kept;
 use crate::router::Router;
 use crate::store::{NumberedRules, Store};
@@ -53,13 +55,14 @@ impl Node {
         left: bool,
     ) -> Result<(), NodeError> {
         self.filtering.actor.want(&self.documents);
-        self.filtering.index.take(self.filtering.actor.restore(kept, left)?);
+        drop(self.filtering.index.take(self.filtering.actor.restore(kept, left)?));
         Ok(())
     }
 
     /// The actor has changed rules.
     pub(crate) fn filters_changed(&mut self, fresh: Fresh) {
-        self.filtering.index.take(fresh);
+        let former = self.filtering.index.take(fresh);
+        self.plans.free(former);
     }
 
     /// Puts the rules of documents in force.
@@ -153,13 +156,10 @@ impl Node {
 
     /// Sends ways to the switch, also to one that gets its rules.
     pub(crate) fn tell_ways(&mut self, ways: &[WayOrder]) -> Result<(), NodeError> {
-        let begun = self.switch.is_none();
-        let of =
-            |node: &mut Self| if begun { node.switch_begun.take() } else { node.switch.take() };
-        let Some(mut switch) = of(self) else { return Ok(()) };
-        let told = switch.order_all(ways.iter().map(|(number, way)| self.way(*number, way)));
-        *(if begun { &mut self.switch_begun } else { &mut self.switch }) = Some(switch);
-        unless_gone(told)
+        let orders: Vec<Order> = ways.iter().map(|(number, way)| self.way(*number, way)).collect();
+        let begun = self.switch_begun.as_mut().map(|begun| &mut begun.switch);
+        let Some(switch) = self.switch.as_mut().or(begun) else { return Ok(()) };
+        unless_gone(switch.order_all(orders.into_iter()))
     }
 
     /// Has the switch know whose rules hold for the interfaces of a slice, or of all.
@@ -199,6 +199,10 @@ impl Node {
         interface: &InterfacePlan,
     ) -> Result<(), NodeError> {
         let ways = self.filtering.index.ways_to(&router.plan.name, &interface.name);
+        if ways.len() > WAYS_AT_ONCE {
+            self.filtering.actor.tell_ways_to(&router.plan.name, &interface.name);
+            return Ok(());
+        }
         switch.order_all(ways.iter().map(|(number, way)| self.way(*number, way)))
     }
 

@@ -1,5 +1,6 @@
 //! Hosts, and the packets that they send over links: made, changed and removed.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use europa_api::stats::HostStats;
@@ -23,8 +24,8 @@ const HOSTS: &str = "hosts";
 pub(super) struct HostsWork {
     /// Hosts that do not stay are taken away: those whose programs have ended.
     pub(super) trimmed: Work<Vec<String>>,
-    /// Hosts are made: their description.
-    pub(super) made: Work<Vec<HostStats>>,
+    /// Hosts are made: their description, and their documents as JSON.
+    pub(super) made: Work<(Vec<HostStats>, String)>,
 }
 
 impl HostsWork {
@@ -48,16 +49,22 @@ impl Node {
         work: impl FnOnce(&Instance, &mut Vec<Host>, &[Host]) -> Result<T, NodeError> + Send + 'static,
     ) -> Stop {
         let (instance, documents) = (self.instance.clone(), self.documents.clone());
-        let mut made = self.hosts_made.to_vec();
-        let control = self.control.clone();
+        let (before, control) = (self.hosts_made.clone(), self.control.clone());
         let work = move || {
+            let mut made = before.to_vec();
             let result = work(&instance, &mut made, &documents.hosts);
             // True also when it has failed half-way; it comes before the result.
-            control.tell(|node| node.hosts_made = Arc::new(made));
+            control.tell(|node| node.have_hosts(made));
             result
         };
         let purpose = self.purpose("");
         self.begin_work(place, purpose, work)
+    }
+
+    /// These hosts are made.
+    fn have_hosts(&mut self, made: Vec<Host>) {
+        let former = std::mem::replace(&mut self.hosts_made, Arc::new(made));
+        self.plans.free(former);
     }
 
     /// Takes away the hosts, their interfaces and commands that do not stay.
@@ -72,26 +79,26 @@ impl Node {
             shell.wait().doing("waiting for a host's commands")?;
         }
         self.hosts_failed.retain(|name, _| !gone(name));
-        self.hosts.retain(|host| self.hosts_made.iter().any(|made| *made.name.value == *host.name));
+        let made: HashSet<&str> = self.hosts_made.iter().map(|host| &**host.name).collect();
+        self.hosts.retain(|host| made.contains(&*host.name));
         Ok(())
     }
 
     /// Makes the missing hosts, and starts their commands.
     pub(super) fn make_hosts(&mut self) -> Result<(), Stop> {
         let purpose = self.purpose("");
-        let Some(made) = self.hosts_work.made.result(&purpose, drop)? else {
-            return Err(self.work_on_hosts(|node| &mut node.hosts_work.made, hosts::make));
-        };
-        let there: Vec<String> = self.hosts.iter().map(|host| host.name.clone()).collect();
-        self.hosts = made;
-        let documents = &self.documents;
-        for host in &documents.hosts {
-            let runs =
-                |made: &&mut europa_api::Host| made.name == host.name && made.run != host.run;
-            let Some(place) = Arc::make_mut(&mut self.hosts_made).iter_mut().find(runs) else {
-                continue;
+        let Some((made, text)) = self.hosts_work.made.result(&purpose, drop)? else {
+            let make = |instance: &Instance, made: &mut Vec<Host>, wanted: &[Host]| {
+                Ok((hosts::make(instance, made, wanted)?, hosts::text(wanted)))
             };
-            place.run.clone_from(&host.run);
+            return Err(self.work_on_hosts(|node| &mut node.hosts_work.made, make));
+        };
+        let before = std::mem::replace(&mut self.hosts, made);
+        let documents = self.documents.clone();
+        for (place, host) in self.other_commands(&documents.hosts) {
+            if let Some(made) = Arc::make_mut(&mut self.hosts_made).get_mut(place) {
+                made.run.clone_from(&host.run);
+            }
             if host.run.is_empty() {
                 continue;
             }
@@ -99,13 +106,26 @@ impl Node {
             let shell = hosts::run(&self.instance, host, self.log(&name)?)?;
             self.running.push((host.name.to_string(), shell));
         }
-        self.hosts_made = Arc::new(documents.hosts.clone());
+        self.have_hosts(documents.hosts.clone());
         // From here on the next node adopts them.
-        self.kept.note(HOSTS, None, &hosts::text(&documents.hosts))?;
-        for host in self.hosts.iter().filter(|host| !there.contains(&host.name)) {
+        self.kept.note(HOSTS, None, &text)?;
+        let there: HashSet<&str> = before.iter().map(|host| &*host.name).collect();
+        for host in self.hosts.iter().filter(|host| !there.contains(&*host.name)) {
             self.events.note("host", &host.name, "Made", format!("in {}", host.namespace));
         }
         Ok(())
+    }
+
+    /// Hosts whose commands change, with their places among those that are made.
+    fn other_commands<'h>(&self, wanted: &'h [Host]) -> Vec<(usize, &'h Host)> {
+        let places = self.hosts_made.iter().enumerate();
+        let places: HashMap<&str, (usize, &Host)> =
+            places.map(|(place, host)| (&**host.name, (place, host))).collect();
+        let other = |host: &'h Host| {
+            let (place, made) = places.get(&**host.name)?;
+            (made.run != host.run).then_some((*place, host))
+        };
+        wanted.iter().filter_map(other).collect()
     }
 
     /// Hosts as documents describe them, for the comparison with the actual ones.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use europa_api::{Documents, Port as PortDocument};
 use europa_control::{
-    Commit, Engine, Machine, Note, Outcome, Stop, Submission, Taken, Ticket, Time, Verdict,
+    Commit, Engine, Machine, Note, Outcome, Plan, Question, Stop, Submission, Taken, Ticket, Time,
+    Verdict,
 };
 use europa_plan::{
-    Actual, ActualPort, ActualRouter, Desired, Failure, Namespaces, PortFacts, RouterId,
-    RouterPlan, Step,
+    Actual, ActualPort, ActualRouter, Desired, Failure, Namespaces, RouterId, RouterPlan, Step,
 };
 use europa_slowpath::namespace;
 
@@ -77,13 +77,18 @@ impl Node {
 
     /// Makes missing objects again.
     pub(super) fn reconcile(&mut self) {
-        let now = self.time();
-        self.with_engine(|engine, machine| engine.reconcile(machine, now));
+        self.with_engine(|engine, machine| engine.reconcile(machine));
+        self.more = true;
+    }
+
+    /// A plan was computed.
+    pub(crate) fn planned(&mut self, plan: Plan) {
+        self.engine.planned(plan);
         self.more = true;
     }
 
     /// The desired state, given the actual objects.
-    pub(super) fn desired(&self, documents: &Documents) -> Desired {
+    pub(super) fn desired(&self, documents: &Arc<Documents>) -> Desired {
         let look = |port: &PortDocument| Port::peek(port).map_err(Failure::from);
         Desired::new(&self.namespaces(), documents, &self.actual(), look)
     }
@@ -138,8 +143,12 @@ impl Machine for Node {
         }
     }
 
-    fn look(&mut self, port: &PortDocument) -> Result<PortFacts, Failure> {
-        Ok(Port::peek(port)?)
+    fn plan(&mut self, question: Question) {
+        self.plans.plan(question);
+    }
+
+    fn discard(&mut self, what: Box<dyn Send>) {
+        self.plans.free_boxed(what);
     }
 
     fn admit(&mut self, desired: &Desired) -> Result<(), Failure> {
@@ -181,8 +190,9 @@ impl Machine for Node {
     }
 
     fn want(&mut self, documents: &Arc<Documents>) {
-        self.documents.clone_from(documents);
+        let former = std::mem::replace(&mut self.documents, documents.clone());
         self.filtering.actor.want(documents);
+        self.plans.free(former);
     }
 
     fn take(&mut self, step: &Step, ahead: &VecDeque<Step>, ticket: Ticket) -> Result<Taken, Stop> {

@@ -1,9 +1,10 @@
 //! The switch and the routers: started, and given orders.
 
+use std::collections::HashSet;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use europa_plan::To;
+use europa_plan::{InterfacePlan, RouterId, To};
 use europa_pool::Geometry;
 use europa_sandbox::cgroup::Limits;
 use europa_substrate::PoolHandle;
@@ -23,6 +24,21 @@ const SWITCH_WEIGHT: u64 = 1000;
 /// Until a switch is looked for again whose rules are on their way.
 const LOADING: Duration = Duration::from_millis(20);
 
+/// A switch whose rules and ways are on their way.
+pub(crate) struct BegunSwitch {
+    pub(super) switch: Switch,
+    /// Routers that have come since it was begun: ways may have led to none.
+    pub(super) come: HashSet<RouterId>,
+}
+
+/// The ways that a switch has been told.
+enum ToldWays {
+    /// All but those to these routers.
+    AllBut(HashSet<RouterId>),
+    /// None.
+    No,
+}
+
 impl Node {
     /// Starts a switch and sends it all objects. If it gets rules, the objects follow behind these.
     pub(super) fn start_switch(&mut self) -> Result<(), NodeError> {
@@ -33,8 +49,8 @@ impl Node {
             control.tell(move |node| node.switch_has_filters(loaded));
         };
         match self.load_filters(&mut switch, true, then)? {
-            true => self.switch_begun = Some(switch),
-            false => self.finish_switch(switch)?,
+            true => self.switch_begun = Some(BegunSwitch { switch, come: HashSet::new() }),
+            false => self.finish_switch(switch, &ToldWays::No)?,
         }
         Ok(())
     }
@@ -43,13 +59,14 @@ impl Node {
     pub(super) fn start_switch_now(&mut self) -> Result<(), NodeError> {
         let mut switch = self.begin_switch()?;
         self.load_filters_now(&mut switch)?;
-        self.finish_switch(switch)
+        self.finish_switch(switch, &ToldWays::AllBut(HashSet::new()))
     }
 
     /// A switch that was begun has its rules, or has ended.
     fn switch_has_filters(&mut self, loaded: Result<(), NodeError>) {
-        let Some(switch) = self.switch_begun.take() else { return };
-        if let Err(error) = loaded.and_then(|()| self.finish_switch(switch)) {
+        let Some(BegunSwitch { switch, come }) = self.switch_begun.take() else { return };
+        let ways = ToldWays::AllBut(come);
+        if let Err(error) = loaded.and_then(|()| self.finish_switch(switch, &ways)) {
             tracing::error!("starting the switch: {error}");
             let due = self.revival.backoff.failed(Duration::ZERO, Instant::now());
             self.revival.due = Some(due);
@@ -81,7 +98,7 @@ impl Node {
         )
     }
 
-    fn finish_switch(&mut self, mut switch: Switch) -> Result<(), NodeError> {
+    fn finish_switch(&mut self, mut switch: Switch, ways: &ToldWays) -> Result<(), NodeError> {
         for port in &self.ports {
             self.tell_port(&mut switch, port)?;
         }
@@ -89,7 +106,15 @@ impl Node {
             self.tell_pool(&mut switch, router)?;
         }
         for router in &self.routers {
-            self.tell_interfaces(&mut switch, router)?;
+            let name = &router.plan.name;
+            let knows = matches!(ways, ToldWays::AllBut(others) if !others.contains(name));
+            for id in &router.interfaces {
+                if knows {
+                    self.tell_interface_alone(&mut switch, router, *id)?;
+                } else {
+                    self.tell_interface(&mut switch, router, *id)?;
+                }
+            }
         }
         for relay in &self.relays {
             self.tell_relay(&mut switch, relay)?;
@@ -244,11 +269,24 @@ impl Node {
         router: &Router,
         id: u32,
     ) -> Result<(), NodeError> {
-        let Some(pool) = &router.pool else { return Ok(()) };
+        match self.tell_interface_alone(switch, router, id)? {
+            Some(interface) => self.tell_ways_to(switch, router, interface),
+            None => Ok(()),
+        }
+    }
+
+    /// The same without the ways that lead to the interface. Returns it, if it leads somewhere.
+    fn tell_interface_alone<'r>(
+        &self,
+        switch: &mut Switch,
+        router: &'r Router,
+        id: u32,
+    ) -> Result<Option<&'r InterfacePlan>, NodeError> {
+        let Some(pool) = &router.pool else { return Ok(None) };
         let mut all = router.plan.interfaces.iter().zip(&router.interfaces);
-        let Some((interface, _)) = all.find(|(_, other)| **other == id) else { return Ok(()) };
+        let Some((interface, _)) = all.find(|(_, other)| **other == id) else { return Ok(None) };
         // The other end of the link may come later: see `tell_peers`.
-        let Some(to) = self.leads_to(&interface.to) else { return Ok(()) };
+        let Some(to) = self.leads_to(&interface.to) else { return Ok(None) };
         if let To::Far(end) = &interface.to {
             let ends = Ends { from: id, to: id, most_frame_bytes: interface.spec.max_frame };
             if !self.link_tunnels.is_told(end, ends) {
@@ -257,7 +295,7 @@ impl Node {
         }
         let filtered_by = self.filtering.by(router, interface);
         switch.order(&add_interface(id, pool.id, to, interface, filtered_by), &[])?;
-        self.tell_ways_to(switch, router, interface)
+        Ok(Some(interface))
     }
 
     /// Where an interface's frames go, as far as it is there.

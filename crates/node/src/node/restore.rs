@@ -8,9 +8,9 @@ use europa_api::{Documents, Kept, User};
 use europa_control::{Accepted, Engine};
 
 use super::Node;
-use crate::NodeError;
 use crate::control::Reply;
 use crate::store::{NumberedRules, Snapshot, Store, StoreError, Stored, StoredToken};
+use crate::{NodeError, witness};
 
 /// The contents of a store.
 pub(super) struct Found {
@@ -42,7 +42,8 @@ impl Node {
         }
         self.documents = Arc::new(checked);
         let (stored, documents) = (Arc::new(documents), self.documents.clone());
-        self.engine = Engine::new(Accepted { revision, stored, documents });
+        let accepted = Accepted { revision, stored, documents };
+        self.engine = Engine::new(accepted).watched(witness::from_environment());
         if !kept.is_empty() {
             self.restore_filters(found.filters, left)?;
         }

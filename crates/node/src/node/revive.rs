@@ -4,6 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::Node;
 
+/// For so long one turn starts routers again.
+const ENOUGH: Duration = Duration::from_millis(2);
+
 /// As many of the last lines of a host's commands are shown.
 const LAST_LINES: usize = 3;
 
@@ -95,13 +98,18 @@ impl Node {
                 router.due = Some(will_be);
                 continue;
             }
-            if due.is_some_and(|due| due <= now)
-                && let Err(error) = self.restart_router(index)
-            {
+            if due.is_none_or(|due| due > now) {
+                continue;
+            }
+            if let Err(error) = self.restart_router(index) {
                 tracing::error!("starting a router: {error}");
                 if let Some(router) = self.routers.get_mut(index) {
                     router.due = Some(router.backoff.failed(Duration::ZERO, now));
                 }
+            }
+            if now.elapsed() > ENOUGH {
+                // The others have their turn after other requests.
+                return;
             }
         }
     }

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use europa_api::Mac;
-use europa_api::rest::{NodeInfo, Object, ProblemDetails, Status};
-use europa_api::stats::{LinkStats, NodeStats, PortStats, RouterStats, SwitchStats};
+use europa_api::rest::{NodeInfo, ProblemDetails, Status};
 use europa_plan::To;
 use europa_port::LinkState;
 use serde_json::{Map, Value, json};
@@ -13,12 +12,7 @@ use serde_json::{Map, Value, json};
 use super::Node;
 use crate::Lifetime;
 use crate::router::Router;
-use crate::stats::{
-    add_way, cpu_ns, inline as inline_stats, interface as interface_stats, link as link_stats,
-    memory_bytes, now_ns,
-};
-use crate::store::Stored;
-use crate::switch::{Lasting, Switch};
+use crate::switch::Lasting;
 
 impl Node {
     /// About the node itself.
@@ -40,29 +34,16 @@ impl Node {
         }
     }
 
-    /// Documents of a kind, and their states.
-    pub(crate) fn objects(&self, kind: &str) -> Vec<Object> {
-        let of_kind = self.engine.accepted().stored.iter().filter(|stored| stored.key.kind == kind);
-        of_kind.map(|stored| self.object(stored)).collect()
-    }
-
-    fn object(&self, stored: &Stored) -> Object {
-        let name = &stored.key.name;
-        let status = match stored.key.kind.as_str() {
+    /// The states of objects of a kind.
+    pub(crate) fn states(&self, kind: &str, names: &[String]) -> Vec<Status> {
+        let state = |name: &String| match kind {
             "port" => self.port_status(name),
             "router" => self.router_status(name),
             "host" => self.host_status(name),
             "flow" => self.flow_status(name),
             _ => Status { state: "active".into(), ..Status::default() },
         };
-        Object {
-            kind: stored.key.kind.clone(),
-            name: name.clone(),
-            generation: stored.generation,
-            changed: stored.changed.clone(),
-            document: serde_json::from_str(&stored.document).unwrap_or_default(),
-            status,
-        }
+        names.iter().map(state).collect()
     }
 
     fn flow_status(&self, name: &str) -> Status {
@@ -193,114 +174,5 @@ impl Node {
             router.plan.program().is_empty() && router.process.as_ref().is_some_and(|one| one.ready)
         };
         self.routers.iter().filter(runs).map(|router| router.plan.name.to_string()).collect()
-    }
-
-    /// Counters of everything.
-    pub(crate) fn stats(&mut self) -> NodeStats {
-        let now = Instant::now();
-        let switch = self.switch.as_mut().and_then(Switch::stats);
-        let at_ns = now_ns();
-        let tunnels = self.tunnel_stats(switch.as_ref());
-        let Some(substrate) = &self.substrate else { return NodeStats::default() };
-        let inline = |router: &Router| {
-            let pool = router.pool.as_ref()?.id;
-            let all = &switch.as_ref()?.inline;
-            all.iter().find(|found| found.pool == pool).map(inline_stats)
-        };
-        let of_routers = self.routers.iter().map(|router| (router, inline(router)));
-        let routers = of_routers.map(|(router, inline)| RouterStats {
-            name: router.plan.name.to_string(),
-            inline,
-            ledger: None,
-            by_linux: self.slow_paths.by_linux(&router.plan.name),
-            state: router.state(now),
-            pid: router.process.as_ref().and_then(|process| process.body.pid()),
-            restarts: router.restarts,
-            cpu_ns: inline.map(|of| of.spent_ns).or_else(|| cpu_ns(router.group.as_ref())),
-            kernel_ns: router
-                .interfaces
-                .iter()
-                .map(|id| substrate.counters(*id).rx_kernel_ns)
-                .sum(),
-            memory_bytes: inline
-                .map(|of| of.memory_bytes)
-                .or_else(|| memory_bytes(router.group.as_ref())),
-            pool_bytes: router.pool.as_ref().map_or(0, |pool| pool.layout.memory_bytes() as u64),
-            wakes: router.pool.as_ref().map_or(0, |pool| substrate.pool_state(pool.id).wakes),
-            interfaces: router
-                .plan
-                .interfaces
-                .iter()
-                .zip(&router.interfaces)
-                .map(|(interface, id)| interface_stats(interface, &substrate.counters(*id)))
-                .collect(),
-        });
-        let mut routers: Vec<RouterStats> = routers.collect();
-        let ports = self.ports.iter_mut().map(|port| {
-            let entry = substrate.port_entry(port.id).unwrap_or_default();
-            let queue = switch
-                .as_ref()
-                .and_then(|switch| switch.ports.iter().find(|p| p.port == port.id))
-                .cloned()
-                .unwrap_or_default();
-            PortStats {
-                name: port.name.clone(),
-                device: port.device.name.clone(),
-                to_linux: entry.to_linux,
-                copies_refused: entry.copies_refused,
-                malformed: entry.malformed,
-                queued: queue.queued,
-                queued_peak: queue.queued_peak,
-                device_drops: port.lost(),
-            }
-        });
-        let of = switch.as_ref().map_or(&[][..], |switch| &switch.links);
-        let routers_ends = self.routers.iter().flat_map(|router| {
-            let all = router.plan.interfaces.iter().zip(&router.interfaces);
-            all.filter_map(|(interface, id)| {
-                let from = format!("{}.{}", router.plan.name, interface.name);
-                Some((*id, interface.link.as_ref()?.to_string(), from))
-            })
-        });
-        let relays = &self.relays;
-        let hosts_ends = relays.iter().map(|relay| {
-            (relay.interface, relay.plan.link.to_string(), relay.plan.port.to_string())
-        });
-        let links = routers_ends.chain(hosts_ends).filter_map(|(id, name, from)| {
-            let found = of.iter().find(|link| link.interface == id)?;
-            Some(link_stats(name, from, &found.packets))
-        });
-        let links: Vec<LinkStats> = links.collect();
-        let queues = self.queues.stats(&self.routers);
-        for router in &mut routers {
-            for interface in &mut router.interfaces {
-                let from = format!("{}.{}", router.name, interface.name);
-                let link = links.iter().find(|link| link.from == from);
-                let (slice, name) = router.name.split_once('/').unwrap_or_default();
-                add_way(&mut interface.sending, link, &queues, (slice, name, &interface.name));
-            }
-        }
-        let switch_cpu_ns = cpu_ns(self.switch_group.as_ref());
-        NodeStats {
-            at_ns,
-            hosts: self.hosts.clone(),
-            links,
-            tunnels,
-            queues,
-            routers,
-            ports: ports.collect(),
-            switch_restarts: self.revival.restarts,
-            switch: switch.map(|switch| SwitchStats {
-                cpu_ns: switch_cpu_ns,
-                kicks: switch.kicks,
-                live_frames: switch.live_frames,
-                socket_calls: switch.socket_calls,
-                socket_frames: switch.socket_frames,
-                link_frames: switch.link_frames,
-                foreign_packets: switch.foreign_packets,
-                malformed_packets: switch.malformed_packets,
-                sleeps: switch.sleeps,
-            }),
-        }
     }
 }

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use europa_control::{Stop, Taken, Ticket};
+use europa_control::{Machine as _, Stop, Taken, Ticket};
 use europa_elements::builtin::Update;
 use europa_plan::{Needs, RouterChange, RouterPlan, Step, To};
 use europa_router::orders;
@@ -103,7 +103,7 @@ impl Node {
         let documents = self.documents.clone();
         let purpose = self.purpose("");
         let Some(made) = self.slow_path_work.result(&purpose, drop)? else {
-            let ports = self.desired(&documents).ports;
+            let ports = europa_plan::ports(&self.namespaces(), &documents);
             self.slow_paths.trim(&self.instance, &self.kept, &documents)?;
             let missing = self.slow_paths.missing(&self.instance, &documents, ports)?;
             let work = move || Ok(missing.make());

@@ -41,7 +41,7 @@ impl Node {
                     .filter_map(|process| process.body.into_child())
             })
             .chain(self.switch.take().map(|switch| switch.child))
-            .chain(self.switch_begun.take().map(|switch| switch.child))
+            .chain(self.switch_begun.take().map(|begun| begun.switch.child))
             .chain(self.signallers.take_down());
         let mut children: Vec<_> = children.collect();
         for child in &children {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::channel;
 
 use europa_plan::slow_paths::outer_name;
 use europa_port::{Namespace, delete_device, delete_veths};
@@ -60,8 +61,11 @@ impl SlowPaths {
         // No successor waits for these.
         self.reapers.retain(|_, reaper| !reaper.is_finished());
         let gone = folder.clone();
+        // The reaper gives the users back once the folder is gone: this end of the channel closes then.
+        let (_removing, removed) = channel::<()>();
         let reap = move || {
             one.end();
+            let _ = removed.recv();
             if let Some(ids) = ids {
                 ids.release(&gone);
             }

@@ -1,0 +1,37 @@
+//! Submissions of desired state, and their outcomes.
+
+use europa_api::rest::{Applied, ProblemDetails};
+use europa_api::{Documents, Kept};
+
+/// Desired state that was read and checked as text.
+pub struct Submission {
+    /// Revision that it was checked against.
+    pub base: u64,
+    /// All documents.
+    pub documents: Documents,
+    /// The same, as they are kept.
+    pub kept: Vec<Kept>,
+    /// Only list the changes.
+    pub dry_run: bool,
+    /// When it came, as RFC 3339 has it.
+    pub at: String,
+}
+
+/// Why nothing was changed.
+pub enum Refusal {
+    /// Desired state is another one by now: check again.
+    Stale,
+    /// The mistakes.
+    Problem(Box<ProblemDetails>),
+}
+
+/// The result of a submission.
+pub type Outcome = Result<Applied, Refusal>;
+
+/// Gets the outcome of a submission.
+pub type Reply = Box<dyn FnOnce(Outcome) + Send>;
+
+/// A change that was not carried out.
+pub(crate) fn refused(problem: ProblemDetails) -> Outcome {
+    Err(Refusal::Problem(Box::new(problem)))
+}

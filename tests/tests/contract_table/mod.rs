@@ -1,0 +1,106 @@
+//! The faults that effects have met on the real and on the simulated machine.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use europa_control::witness::{Effect, Ending, Record};
+use europa_simulate::{EFFECTS, FAULTS, Fault, knows};
+
+/// Effects and their faults, none if they went well, with counts of the real and of the simulated
+/// machine.
+#[derive(Default)]
+pub(crate) struct Table(BTreeMap<(Effect, Option<Fault>), [u64; 2]>);
+
+impl Table {
+    /// Counts the results of effects.
+    pub(crate) fn add(&mut self, side: usize, records: &[Record]) {
+        let ended = records.iter().filter_map(|record| Some((record.effect, record.ending?)));
+        for (effect, ending) in ended {
+            let fault = match ending {
+                Ending::Well => None,
+                Ending::NotNow => Some(Fault::NotNow),
+                // A provoked fault is counted where it was provoked.
+                Ending::Refused | Ending::Half | Ending::RefusedLater => continue,
+            };
+            self.count(side, effect, fault);
+        }
+    }
+
+    /// Counts a fault that was provoked.
+    pub(crate) fn provoked(&mut self, side: usize, effect: Effect, fault: Fault) {
+        self.count(side, effect, Some(fault));
+    }
+
+    fn count(&mut self, side: usize, effect: Effect, fault: Option<Fault>) {
+        self.0.entry((effect, fault)).or_default()[side] += 1;
+    }
+
+    /// Whether the effect has met the fault on the real machine.
+    pub(crate) fn has(&self, effect: Effect, fault: Fault) -> bool {
+        self.0.get(&(effect, Some(fault))).is_some_and(|[real, _]| *real > 0)
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "effects on the real machine; x: impossible there, -: impossible for all")?;
+        write!(f, "{:<16}{:>8}", "effect", "well")?;
+        FAULTS.iter().try_for_each(|fault| write!(f, "{fault:>13}"))?;
+        let count = |effect, fault| self.0.get(&(effect, fault)).map_or(0, |[real, _]| *real);
+        let mut left = Vec::new();
+        for effect in EFFECTS {
+            write!(f, "\n{effect:<16}{:>8}", count(effect, None))?;
+            for fault in FAULTS {
+                let met = count(effect, Some(fault));
+                match (knows(effect, fault), impossible(effect, fault)) {
+                    (false, _) if met == 0 => write!(f, "{:>13}", "-")?,
+                    (_, Some(_)) if met == 0 => write!(f, "{:>13}", "x")?,
+                    _ => write!(f, "{met:>13}")?,
+                }
+                if met == 0 && knows(effect, fault) && impossible(effect, fault).is_none() {
+                    left.push(format!("{effect} {fault}"));
+                }
+            }
+        }
+        write!(f, "\nimpossible on the real machine:")?;
+        for effect in EFFECTS {
+            for fault in FAULTS.into_iter().filter(|fault| knows(effect, *fault)) {
+                if let Some(why) = impossible(effect, fault) {
+                    write!(f, "\n  {effect} {fault}: {why}")?;
+                }
+            }
+        }
+        write!(f, "\nnot met in this run: {}", left.join(", "))
+    }
+}
+
+/// Why an effect cannot meet a fault on the real machine, though it can on the simulated one.
+pub(crate) fn impossible(effect: Effect, fault: Fault) -> Option<&'static str> {
+    use Effect as E;
+    use Fault as F;
+    Some(match (effect, fault) {
+        (
+            E::RemoveRouter
+            | E::RemoveRelay
+            | E::ClosePort
+            | E::ChangePort
+            | E::AdaptPort
+            | E::ImpairRelay
+            | E::UpdateRouter
+            | E::MakeRelay
+            | E::StartSlowPaths,
+            F::NotNow,
+        ) => "the loop does it at once: it waits for no thread",
+        (E::UpdateRouter, F::RefusedLater) => {
+            "the checking process has accepted the same configuration in the same code"
+        }
+        (E::StartSlowPaths, F::Late | F::Silent | F::RefusedLater) => {
+            "its programs read their files again at a signal, which has no answer"
+        }
+        (E::Settle, F::Refused) => {
+            "the checks of documents refuse such queues, and a switch without an answer counts as gone"
+        }
+        (E::Commit, F::Late) => "a thread of the node writes to memory, and cannot stop alone",
+        _ => return None,
+    })
+}
