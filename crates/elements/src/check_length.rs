@@ -40,7 +40,8 @@ impl Element for CheckLength {
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
-        batch.filter(|packet| packet.len() <= self.length, |packet| context.push(1, packet));
+        batch
+            .filter(|packet| !packet.is_longer_than(self.length), |packet| context.push(1, packet));
     }
 
     fn handlers(&self) -> &'static [Handler] {

@@ -130,7 +130,7 @@ impl HostGate {
     fn output(&mut self, packet: &Packet) -> u16 {
         let policy = &self.policy;
         let data = packet.data();
-        if data.len() > policy.longest {
+        if packet.is_longer_than(policy.longest) {
             match policy.down {
                 true => self.dropped_down += 1,
                 false => self.dropped_long += 1,

@@ -54,7 +54,7 @@ impl IPOutputCombo {
         self.source.fix_one(packet);
         match decrement(packet, true) {
             false => 3,
-            true if packet.len() > self.mtu => 4,
+            true if packet.is_longer_than(self.mtu) => 4,
             true => 0,
         }
     }

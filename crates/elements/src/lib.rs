@@ -80,6 +80,7 @@ mod ip_reassembler;
 mod ip_routes;
 mod ipsec;
 mod listen_ether_switch;
+mod long;
 mod lookup;
 mod lookup_ip6_route;
 mod made;

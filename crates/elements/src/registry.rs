@@ -321,6 +321,7 @@ pub fn registry() -> Registry {
     // That each is there is tested.
     crate::inline::mark(&mut registry);
     crate::ends::mark(&mut registry);
+    crate::long::mark(&mut registry);
     // Other names that Click has for the same.
     registry.alias::<crate::encap::ether_vlan_encap::EtherVLANEncap>("EtherVlanEncap");
     registry.alias::<crate::encap::set_vlan_anno::SetVLANAnno>("SetVlanAnno");

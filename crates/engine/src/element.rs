@@ -29,6 +29,9 @@ pub struct ClassInfo {
     pub inline: Result<(), &'static str>,
     /// Whether packets end in its elements on purpose; else those that end there are lost.
     pub consumes: bool,
+    /// Whether its elements keep super-packets: do to a packet of TCP that is yet to be cut what
+    /// they would do to each of its segments.
+    pub keeps_long: bool,
 }
 
 /// The reason that keeps a class without a statement out of the switch.
@@ -39,7 +42,8 @@ impl ClassInfo {
     pub const fn new(name: &'static str, ports: &'static str) -> ClassInfo {
         let (processing, flow, phase) = ("a/a", "x/x", Phase::Default);
         let inline = Err(UNKNOWN_WORK);
-        ClassInfo { name, ports, processing, flow, phase, inline, consumes: false }
+        let (consumes, keeps_long) = (false, false);
+        ClassInfo { name, ports, processing, flow, phase, inline, consumes, keeps_long }
     }
 
     /// The same with this processing code.

@@ -41,6 +41,13 @@ impl Registry {
         class.map(|(info, _)| info.consumes = true).is_some()
     }
 
+    /// Says of a class that is there that its elements keep super-packets. Whether there is such a
+    /// class.
+    pub fn set_keeps_long(&mut self, name: &str) -> bool {
+        let class = self.classes.get_mut(name);
+        class.map(|(info, _)| info.keeps_long = true).is_some()
+    }
+
     /// Adds a pass: routers built from now on use it where elements follow each other that it
     /// fits.
     pub fn add_pass(&mut self, pass: &'static dyn Pass) {
