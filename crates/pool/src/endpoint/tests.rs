@@ -119,6 +119,8 @@ fn super_packets_go_round_and_their_slots_never_get_lost() {
         }
         if round % 2 == 0 {
             let _ = batch.push(packet);
+        } else {
+            drop(packet);
         }
         router.send(1, &mut batch);
         while let Some(word) = tx.take() {
