@@ -383,6 +383,8 @@ __noinline int deliver(context *ctx, const struct delivery *d, int complete)
 }
 
 #ifdef EUROPA_TC
+#include "long.h"
+
 /* Most segments that a packet is cut into. */
 #define MAX_SEGMENTS 1400
 
@@ -434,10 +436,12 @@ static __noinline int deliver_all(context *ctx, struct delivery *d, int complete
 	return 0;
 }
 
+/* Delivers a packet that is yet to be cut as it is, if its router takes such. False, and nothing done,
+ * for another one. */
 static __always_inline int deliver_usual(context *ctx, __u32 id, struct europa_interface *to,
 					 int complete)
 {
-	return 0;
+	return ctx->gso_size && !deliver_long(ctx, id);
 }
 #else
 static __always_inline int deliver_all(context *ctx, const struct delivery *d, int complete)

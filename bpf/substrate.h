@@ -130,9 +130,9 @@ struct europa_encap {
 /* struct pool_state.kind: the table of maps that a pool stands in. */
 #define EUROPA_POOL_SMALL 0 /* small slots */
 #define EUROPA_POOL_LARGE 1 /* large slots */
-#define EUROPA_POOL_USUAL 2 /* small slots, and EUROPA_USUAL_ELEMENTS with the control words */
+#define EUROPA_POOL_USUAL 2 /* small slots, and EUROPA_USUAL_ELEMENTS with all the rest */
 /* Those of 8,192 slots and 8 interfaces. */
-#define EUROPA_USUAL_ELEMENTS 8833
+#define EUROPA_USUAL_ELEMENTS 10881
 
 /* A pool's geometry and cursors. Table `pool_state`, by pool. */
 struct europa_pool_state {
@@ -147,15 +147,22 @@ struct europa_pool_state {
 	uint32_t done_mask;
 	uint32_t spare_first;
 	uint32_t spare_mask;
-	uint32_t reserved[6];
+	uint32_t long_slots; /* a power of two, or none */
+	uint32_t long_first; /* element that they begin with */
+	uint32_t long_fill_first;
+	uint32_t long_recycle_first;
+	uint32_t reserved[2];
 	/* takers of free slots: receive programs and switch, compare-and-swap */
 	uint32_t recycle_head __attribute__((aligned(64)));
 	uint32_t fill_head;
 	uint32_t spare_head;
+	uint32_t long_fill_head;
+	uint32_t long_recycle_head;
 	/* givers: transmit programs and switch, fetch-and-add */
 	uint32_t recycle_tail __attribute__((aligned(64)));
 	uint32_t done_tail;
 	uint32_t spare_tail; /* switch only */
+	uint32_t long_recycle_tail;
 	/* wake-ups that may still be made; refilled with time */
 	int64_t wake_tokens __attribute__((aligned(64)));
 	uint64_t wake_refilled_ns;

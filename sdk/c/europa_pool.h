@@ -26,6 +26,8 @@ typedef __s64 int64_t;
 #define EUROPA_UNSEEN_NS 4000u /* what was published shows itself so soon */
 #define EUROPA_SMALL_SLOT_BYTES 2048u /* slots for an MTU of 1500 */
 #define EUROPA_LARGE_SLOT_BYTES 16384u /* slots for jumbo frames */
+#define EUROPA_LONG_SLOT_BYTES 0x10000u /* long slots, for super-packets */
+#define EUROPA_LONG_SLOT 0x80000u /* bit of the numbers of long slots */
 #define EUROPA_MAX_INTERFACES 64u /* interfaces of one router */
 #define EUROPA_MAX_SLOTS 0x10000u /* slots of one pool */
 #define EUROPA_WORD_OFFSET_SHIFT 16u
@@ -64,7 +66,8 @@ struct europa_pool_header {
 	struct europa_ring_place done;    /* substrate to router: slots sent with RETURN */
 	uint32_t reserved[6];
 	uint32_t asleep; /* set by a router that wants to be woken, and has emptied its rings */
-	uint32_t reserved_to_end[111];
+	uint32_t takes_long; /* set by a router that takes super-packets */
+	uint32_t reserved_to_end[110];
 };
 
 /* Behind the header, one row an interface. */
@@ -82,12 +85,16 @@ struct europa_interface_row {
 struct europa_metadata {
 	uint8_t key[EUROPA_KEY_BYTES];       /* router to switch, with WORD_KEY */
 	uint8_t result[EUROPA_RESULT_BYTES]; /* switch to router, with WORD_RESULT */
-	uint8_t reserved[8];
+	uint16_t segment; /* of a super-packet: bytes of payload of its segments */
+	uint16_t excess;  /* of a super-packet: bytes more than its longest segment has */
+	uint8_t reserved[4];
 };
 
 _Static_assert(sizeof(struct europa_metadata) == EUROPA_SLOT_METADATA_BYTES, "metadata");
 _Static_assert(sizeof(struct europa_pool_header) == 512, "pool header");
 _Static_assert(__builtin_offsetof(struct europa_pool_header, asleep) == 64, "sleep flag");
+_Static_assert(__builtin_offsetof(struct europa_pool_header, takes_long) == 68, "super-packets");
+_Static_assert(__builtin_offsetof(struct europa_metadata, segment) == 56, "segment");
 _Static_assert(sizeof(struct europa_interface_row) == 64, "interface row");
 
 #endif

@@ -36,13 +36,14 @@ mod tests {
     }
 
     #[test]
-    fn classes_say_whether_they_run_in_the_switch_and_end_packets() {
+    fn classes_say_where_they_run_and_what_they_do_to_packets() {
         let registry = super::registry();
         let info = |name| registry.info(name).unwrap();
         assert_eq!(info("IPForward").inline, Ok(()));
         assert!(info("Script").inline.unwrap_err().contains("a program of its own"));
         assert!(info("AggregateIPFlows").inline.unwrap_err().contains("not known"));
         assert_eq!((info("Discard").consumes, info("Classifier").consumes), (true, false));
+        assert_eq!((info("Classifier").keeps_long, info("Print").keeps_long), (true, false));
     }
 
     #[test]

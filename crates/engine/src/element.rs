@@ -33,6 +33,9 @@ pub struct ClassInfo {
     pub also: &'static [&'static str],
     /// The heading under which lists show the class; empty without one.
     pub category: &'static str,
+    /// Whether its elements keep super-packets: do to a packet of TCP that is yet to be cut what
+    /// they would do to each of its segments.
+    pub keeps_long: bool,
 }
 
 /// The reason that keeps a class without a statement out of the switch.
@@ -44,8 +47,19 @@ impl ClassInfo {
         let (processing, flow, phase) = ("a/a", "x/x", Phase::Default);
         let inline = Err(UNKNOWN_WORK);
         let also: &[&str] = &[];
-        let (consumes, category) = (false, "");
-        ClassInfo { name, ports, processing, flow, phase, inline, consumes, also, category }
+        let (consumes, keeps_long, category) = (false, false, "");
+        ClassInfo {
+            name,
+            ports,
+            processing,
+            flow,
+            phase,
+            inline,
+            consumes,
+            keeps_long,
+            also,
+            category,
+        }
     }
 
     /// The same with this processing code.
@@ -81,6 +95,17 @@ impl ClassInfo {
     /// [`Element::lost`].
     pub const fn consumes(self) -> ClassInfo {
         ClassInfo { consumes: true, ..self }
+    }
+
+    /// The same, whose elements keep super-packets. A review has found that they do to a super-packet
+    /// what they would do to each of its segments: they read and change headers before the payload,
+    /// and none of payload, length of the TCP header, or bytes behind an Ethernet header. The
+    /// checksum of TCP means nothing in a super-packet: each segment gets a new one. What compares
+    /// lengths asks for those of segments ([`Packet::is_longer_than`](crate::Packet::is_longer_than)),
+    /// what counts packets counts segments or says that it does not. A router with an element of
+    /// another class gets segments.
+    pub const fn keeps_long(self) -> ClassInfo {
+        ClassInfo { keeps_long: true, ..self }
     }
 
     /// The same with other names.

@@ -20,10 +20,11 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
+use std::rc::Rc;
 
 use crate::batch::Batch;
 use crate::hints::prefetch_at;
-use crate::layout::{RX_OFFSET_BYTES, SLOT_METADATA_BYTES};
+use crate::layout::{LONG_SLOT, LONG_SLOT_BYTES, RX_OFFSET_BYTES, SLOT_METADATA_BYTES};
 use crate::packet::{Cold, Hot, Packet, State};
 use crate::tally::Tally;
 
@@ -31,6 +32,9 @@ use crate::tally::Tally;
 pub const MIN_BUFFER_BYTES: usize = 512;
 /// Largest buffer an arena accepts, in bytes: offsets and lengths have 16 bits.
 pub const MAX_BUFFER_BYTES: usize = 32768;
+/// Size of the buffers of super-packets: a long slot without its last byte, so that the end of any
+/// packet fits into 16 bits.
+const LONG_BUFFER_BYTES: u16 = u16::MAX;
 
 /// Size and alignment of a huge page.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -53,8 +57,8 @@ pub(crate) struct Shared {
     made: Cell<u64>,
     /// Of these, copies.
     pub(crate) copied: Cell<u64>,
-    /// Packets that were dropped.
-    freed: Cell<u64>,
+    /// Packets that were dropped, here and in arenas that belong to it.
+    freed: Rc<Cell<u64>>,
     /// Number of buffers.
     count: u32,
     /// Number that others know the first buffer by.
@@ -74,6 +78,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Whether its buffers are long slots.
+    #[inline(always)]
+    pub(crate) fn is_long(&self) -> bool {
+        self.buffer_bytes == LONG_BUFFER_BYTES
+    }
+
     /// Start of buffer `index`.
     ///
     /// # Safety
@@ -276,6 +286,19 @@ impl Arena {
         Arena::new(first, slot_bytes, first_slot, slots, slot_bytes, None)
     }
 
+    /// An arena of `slots` long slots, which begin at `base`. All of them start away. It belongs to
+    /// this one: dropped packets count here.
+    ///
+    /// # Safety
+    /// As for [`Arena::from_mapping`].
+    pub unsafe fn with_long_slots(&self, base: NonNull<u8>, slots: u32) -> Arena {
+        let bytes = usize::from(LONG_BUFFER_BYTES);
+        let mut arena = Arena::new(base, LONG_SLOT_BYTES as usize, LONG_SLOT, slots, bytes, None);
+        // SAFETY: nothing else knows the new arena yet.
+        unsafe { arena.0.as_mut() }.freed = self.shared().freed.clone();
+        arena
+    }
+
     fn new(
         base: NonNull<u8>,
         stride: usize,
@@ -302,7 +325,7 @@ impl Arena {
             handles: Cell::new(1),
             made: Cell::new(0),
             copied: Cell::new(0),
-            freed: Cell::new(0),
+            freed: Rc::default(),
             count,
             first_slot,
             base,

@@ -19,6 +19,8 @@ pub fn c_header() -> String {
         ("UNSEEN_NS", UNSEEN.as_nanos() as u64, "what was published shows itself so soon"),
         ("SMALL_SLOT_BYTES", SMALL_SLOT_BYTES as u64, "slots for an MTU of 1500"),
         ("LARGE_SLOT_BYTES", LARGE_SLOT_BYTES as u64, "slots for jumbo frames"),
+        ("LONG_SLOT_BYTES", LONG_SLOT_BYTES as u64, "long slots, for super-packets"),
+        ("LONG_SLOT", LONG_SLOT as u64, "bit of the numbers of long slots"),
         ("MAX_INTERFACES", MAX_INTERFACES as u64, "interfaces of one router"),
         ("MAX_SLOTS", MAX_SLOTS as u64, "slots of one pool"),
         ("WORD_OFFSET_SHIFT", Word::OFFSET_SHIFT as u64, ""),
@@ -69,7 +71,8 @@ pub fn c_header() -> String {
          \tstruct europa_ring_place done;    /* substrate to router: slots sent with RETURN */\n\
          \tuint32_t reserved[6];\n\
          \tuint32_t asleep; /* set by a router that wants to be woken, and has emptied its rings */\n\
-         \tuint32_t reserved_to_end[111];\n}};\n\n\
+         \tuint32_t takes_long; /* set by a router that takes super-packets */\n\
+         \tuint32_t reserved_to_end[110];\n}};\n\n\
          /* Behind the header, one row an interface. */\n\
          struct europa_interface_row {{\n\
          \tstruct europa_ring_place rx;\n\tstruct europa_ring_place tx;\n\
@@ -79,14 +82,20 @@ pub fn c_header() -> String {
          struct europa_metadata {{\n\
          \tuint8_t key[EUROPA_KEY_BYTES];       /* router to switch, with WORD_KEY */\n\
          \tuint8_t result[EUROPA_RESULT_BYTES]; /* switch to router, with WORD_RESULT */\n\
-         \tuint8_t reserved[8];\n}};\n\n\
+         \tuint16_t segment; /* of a super-packet: bytes of payload of its segments */\n\
+         \tuint16_t excess;  /* of a super-packet: bytes more than its longest segment has */\n\
+         \tuint8_t reserved[4];\n}};\n\n\
          _Static_assert(sizeof(struct europa_metadata) == EUROPA_SLOT_METADATA_BYTES, \"metadata\");\n\
          _Static_assert(sizeof(struct europa_pool_header) == {header}, \"pool header\");\n\
          _Static_assert(__builtin_offsetof(struct europa_pool_header, asleep) == {asleep}, \"sleep flag\");\n\
+         _Static_assert(__builtin_offsetof(struct europa_pool_header, takes_long) == {takes_long}, \"super-packets\");\n\
+         _Static_assert(__builtin_offsetof(struct europa_metadata, segment) == {segment}, \"segment\");\n\
          _Static_assert(sizeof(struct europa_interface_row) == {row}, \"interface row\");\n\n\
          #endif\n",
         header = size_of::<Header>(),
         asleep = ASLEEP_OFFSET_BYTES,
+        takes_long = TAKES_LONG_OFFSET_BYTES,
+        segment = SEGMENT_OFFSET_BYTES,
         row = size_of::<InterfaceRow>(),
     );
     text

@@ -10,8 +10,9 @@ use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
+use crate::layout::LONG_SLOT;
 use crate::ring::Entries;
-use crate::{Arena, Batch, PacketType, PoolView, Word, look_on};
+use crate::{Arena, Batch, PacketType, PoolView, Tally, Word, look_on};
 
 /// How many frames ahead memory is asked for: a line that one core wrote takes another one tens of
 /// nanoseconds to get.
@@ -27,16 +28,29 @@ pub const fn stock(slots: u32) -> u32 {
     if eighth < 256 { eighth } else { 256 }
 }
 
+/// Long slots of a pool of `long_slots` that start, and stay, with its router: for copies of
+/// super-packets.
+pub const fn long_stock(long_slots: u32) -> u32 {
+    long_slots / 8
+}
+
 /// The router's end of a pool.
 pub struct Endpoint {
     view: Rc<PoolView>,
     arena: Arena,
+    /// Where super-packets are.
+    long: Option<Arena>,
+    /// Long slots that are to come back by the done ring.
+    long_returning: u32,
+    /// Super-packets that came although the router takes none: dropped.
+    pub refused_long: u64,
     macs: Vec<[u8; 6]>,
     rx_head: Vec<u32>,
     /// By interface, which place is empty although the one behind it is not, and since when.
     gaps: Vec<Option<(u32, Instant)>>,
     tx_tail: Vec<u32>,
     fill_tail: u32,
+    long_fill_tail: u32,
     done_head: u32,
     /// Slots that are to come back by the done ring.
     returning: u32,
@@ -66,15 +80,33 @@ impl Endpoint {
             )
         };
         arena.keep(Box::new(view.clone()));
+        let long = (view.layout().long_slots > 0).then(|| {
+            // SAFETY: the long slots lie in the mapping, which the arena keeps; the substrate
+            // touches only those that are away.
+            let long = unsafe {
+                let first = view.mapping().base().add(view.long_offset());
+                arena.with_long_slots(first, view.layout().long_slots)
+            };
+            long.keep(Box::new(view.clone()));
+            for slot in 0..long_stock(view.layout().long_slots) {
+                // SAFETY: in a new pool these are in no ring.
+                unsafe { long.give_free(LONG_SLOT | slot) };
+            }
+            long
+        });
         let interfaces = geometry.interfaces as usize;
         let mut endpoint = Self {
             view,
             arena,
+            long,
+            long_returning: 0,
+            refused_long: 0,
             macs,
             rx_head: vec![0; interfaces],
             gaps: vec![None; interfaces],
             tx_tail: vec![0; interfaces],
             fill_tail: 0,
+            long_fill_tail: 0,
             done_head: 0,
             returning: stock(geometry.slots),
             received: vec![0; interfaces],
@@ -88,6 +120,14 @@ impl Endpoint {
     /// Where this router's packets are made.
     pub fn arena(&self) -> &Arena {
         &self.arena
+    }
+
+    /// Counts of packets; a super-packet is one.
+    pub fn tally(&self) -> Tally {
+        let own = self.arena.tally();
+        let Some(long) = self.long.as_ref().map(Arena::tally) else { return own };
+        let (made, copied) = (own.made + long.made, own.copied + long.copied);
+        Tally { made, copied, held: own.held + long.held, ..own }
     }
 
     /// Packets received from an interface, and sent to it.
@@ -129,8 +169,9 @@ impl Endpoint {
             return;
         };
         let ring = self.view.rx(interface as u32);
+        let takes_long = self.view.takes_long().load(Ordering::Relaxed) != 0;
         let slots = self.view.layout().geometry.slots;
-        let before = batch.len();
+        let (before, refused) = (batch.len(), self.refused_long);
         for _ in 0..max.min(batch.room()) {
             let Some(word) = ring.peek(*head) else {
                 if ring.peek(head.wrapping_add(1)).is_some()
@@ -141,22 +182,31 @@ impl Endpoint {
                 break;
             };
             ring.clear(*head);
-            if let Some(word) = ring.peek(head.wrapping_add(AHEAD)) {
+            if let Some(word) = ring.peek(head.wrapping_add(AHEAD))
+                && !word.is_long()
+            {
                 self.arena.prefetch(word.slot() & (slots - 1), word.offset());
             }
             *head = head.wrapping_add(1);
-            let slot = word.slot() & (slots - 1);
+            let (arena, slot) = match &self.long {
+                Some(long) if word.is_long() => (long, self.view.mask(word.slot())),
+                _ => (&self.arena, word.slot() & (slots - 1)),
+            };
             // SAFETY: the receive program has filled the slot and published it; it does
             // not touch it again before it finds it in a ring.
-            let Some(mut packet) =
-                (unsafe { self.arena.adopt(slot, word.offset(), word.length()) })
+            let Some(mut packet) = (unsafe { arena.adopt(slot, word.offset(), word.length()) })
             else {
                 self.strange += 1;
                 continue;
             };
+            // One from before the router ceased to take them.
+            if packet.is_long() && !takes_long {
+                self.refused_long += 1;
+                continue;
+            }
             if word.flags() & Word::RESULT != 0 {
                 packet.set_answered(true);
-                // It will not come by the done ring.
+                // It will not come by the done ring. Keys of super-packets are not looked up.
                 let returned = word.flags() & Word::RETURN != 0;
                 self.returning = self.returning.saturating_sub(returned.into());
             }
@@ -170,7 +220,7 @@ impl Endpoint {
             let _ = batch.push(packet);
         }
         if let Some(received) = self.received.get_mut(interface) {
-            *received += (batch.len() - before) as u64;
+            *received += (batch.len() - before) as u64 + self.refused_long - refused;
         }
     }
 
@@ -191,7 +241,8 @@ impl Endpoint {
             .count();
         let mut at = tail;
         for packet in batch.drain_front(room) {
-            let packet = if self.arena.owns(&packet) {
+            let is_long = self.long.as_ref().is_some_and(|long| long.owns(&packet));
+            let packet = if is_long || self.arena.owns(&packet) {
                 packet
             } else {
                 let Some(mut copy) = self.arena.packet(packet.data()) else { continue };
@@ -203,7 +254,13 @@ impl Endpoint {
             };
             let wanted = stock(self.view.layout().geometry.slots);
             let mut flags = 0;
-            if self.arena.free() as u32 + self.returning < wanted {
+            if let Some(long) = self.long.as_ref().filter(|_| is_long) {
+                let wanted = long_stock(self.view.layout().long_slots);
+                if (long.free() as u32) + self.long_returning < wanted {
+                    flags = Word::RETURN;
+                    self.long_returning += 1;
+                }
+            } else if self.arena.free() as u32 + self.returning < wanted {
                 flags = Word::RETURN;
                 self.returning += 1;
             }
@@ -229,10 +286,23 @@ impl Endpoint {
         while let Some(word) = done.peek(self.done_head) {
             done.clear(self.done_head);
             self.done_head = self.done_head.wrapping_add(1);
-            self.returning = self.returning.saturating_sub(1);
+            let (arena, returning) = match &self.long {
+                Some(long) if word.is_long() => (long, &mut self.long_returning),
+                _ => (&self.arena, &mut self.returning),
+            };
+            *returning = returning.saturating_sub(1);
             // SAFETY: the substrate has sent the slot and gave it back.
-            if !unsafe { self.arena.give_free(word.slot() & (slots - 1)) } {
+            if !unsafe { arena.give_free(self.view.mask(word.slot())) } {
                 self.strange += 1;
+            }
+        }
+        if let Some(long) = &self.long {
+            let fill = self.view.long_fill();
+            let wanted = long_stock(self.view.layout().long_slots) as usize;
+            while long.free() > wanted && fill.peek(self.long_fill_tail).is_none() {
+                let Some(slot) = long.take_free() else { break };
+                fill.fill(self.long_fill_tail, Word::free(slot));
+                self.long_fill_tail = self.long_fill_tail.wrapping_add(1);
             }
         }
         let wanted = stock(slots) as usize;
@@ -249,6 +319,12 @@ impl Endpoint {
 
     fn fill_room(&self, fill: &Entries<'_>) -> bool {
         fill.peek(self.fill_tail).is_none()
+    }
+
+    /// Says whether this router takes super-packets from now on, if its pool has slots for them.
+    pub fn set_takes_long(&self, takes: bool) {
+        let takes = takes && self.long.is_some();
+        self.view.takes_long().store(takes.into(), Ordering::Release);
     }
 
     /// Whether a frame waits at any interface, also behind a place that is empty yet.
@@ -301,127 +377,4 @@ impl std::fmt::Debug for Endpoint {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ring::Consumer;
-    use crate::{Geometry, Layout};
-    use nix::sys::memfd::{MFdFlags, memfd_create};
-
-    /// An endpoint, and a second view of the same pool for the test to play substrate.
-    fn pair(slots: u32) -> (Endpoint, PoolView) {
-        let geometry = Geometry { slots, slot_bytes: 2048, interfaces: 2 };
-        let bytes = Layout::new(geometry).unwrap().memory_bytes().next_multiple_of(4096);
-        let file = memfd_create(c"pool", MFdFlags::MFD_CLOEXEC).unwrap();
-        nix::unistd::ftruncate(&file, bytes as i64).unwrap();
-        let substrate = PoolView::open(&file, geometry).unwrap();
-        substrate.format(&[]);
-        let view = PoolView::open(&file, geometry).unwrap();
-        (Endpoint::new(view, vec![[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]]), substrate)
-    }
-
-    #[test]
-    fn a_place_that_nobody_fills_is_passed_over_after_a_while() {
-        let (mut router, substrate) = pair(64);
-        let mut batch = Batch::new();
-        let slot = |place| substrate.recycle().peek(place).unwrap().slot();
-        assert!(substrate.rx(0).fill(1, Word::frame(slot(0), 256, 60, 0)));
-        assert!(router.has_input() && router.fall_asleep());
-        for _ in 0..3 {
-            router.receive(0, &mut batch, 256);
-            assert!(batch.is_empty(), "whoever has that place is at it");
-        }
-        let (_, since) = router.gaps[0].as_mut().unwrap();
-        *since = since.checked_sub(GAP).unwrap();
-        router.receive(0, &mut batch, 256);
-        router.receive(0, &mut batch, 256);
-        assert_eq!((batch.len(), router.gaps[0]), (1, None));
-        assert!(!router.has_input());
-        // A place that is filled late is none.
-        assert!(substrate.rx(0).fill(3, Word::frame(slot(1), 256, 60, 0)));
-        router.receive(0, &mut batch, 256);
-        assert!(substrate.rx(0).fill(2, Word::frame(slot(2), 256, 60, 0)));
-        router.receive(0, &mut batch, 256);
-        assert_eq!(batch.len(), 3);
-    }
-
-    #[test]
-    fn frames_go_round_and_slots_never_get_lost() {
-        let (mut router, substrate) = pair(64);
-        assert_eq!(router.arena().free(), 8);
-        let mut recycle = Consumer::new(substrate.recycle(), 0);
-        let mut recycle_tail = 56;
-        let mut tx = Consumer::new(substrate.tx(1), 0);
-        let mut done_tail = 8;
-        let mut batch = Batch::new();
-        for round in 0..1000u32 {
-            let slot = recycle.take().unwrap().slot();
-            let at = substrate.slot_offset(slot, 256);
-            substrate.mapping().copy_in(at, &[2, 0, 0, 0, 0, 1, 9, 9, 9, 9, 9, 9, 8, 0]);
-            assert!(substrate.rx(0).fill(round, Word::frame(slot, 256, 60, 0)));
-            router.receive(0, &mut batch, 256);
-            assert_eq!(batch.len(), 1);
-            assert_eq!(batch.as_slice()[0].packet_type(), PacketType::Host);
-            if round % 3 == 0 {
-                // One more of its own.
-                let _ = batch.push(router.arena().packet(&[0xff; 60]).unwrap());
-            }
-            router.send(1, &mut batch);
-            while let Some(word) = tx.take() {
-                assert_eq!(word.length(), 60);
-                if word.flags() & Word::RETURN != 0 {
-                    substrate.done().fill(done_tail, Word::free(word.slot()));
-                    done_tail += 1;
-                } else {
-                    substrate.recycle().fill(recycle_tail, Word::free(word.slot()));
-                    recycle_tail += 1;
-                }
-            }
-            router.balance();
-        }
-        assert_eq!(router.arena().free(), 8, "the stock is whole again");
-        let free = substrate.recycle().snapshot().count() + substrate.fill().snapshot().count();
-        assert_eq!(free, 56);
-        assert_eq!(router.strange, 0);
-    }
-
-    #[test]
-    fn what_a_router_drops_goes_back_to_reception() {
-        let (mut router, substrate) = pair(64);
-        let mut recycle = Consumer::new(substrate.recycle(), 0);
-        let mut batch = Batch::new();
-        for number in 0..56 {
-            let slot = recycle.take().unwrap().slot();
-            substrate.rx(1).fill(number, Word::frame(slot, 256, 60, 0));
-        }
-        router.receive(1, &mut batch, 256);
-        assert_eq!(batch.len(), 56);
-        batch.clear();
-        router.balance();
-        assert_eq!(substrate.fill().snapshot().count(), 56);
-    }
-
-    #[test]
-    fn nonsense_in_the_receive_ring_is_counted_not_believed() {
-        let (mut router, substrate) = pair(64);
-        let mut batch = Batch::new();
-        // A slot that the router has in its stock; one out of range; a frame too long.
-        substrate.rx(0).fill(0, Word::frame(0, 256, 60, 0));
-        substrate.rx(0).fill(1, Word::frame(40, 1000, 2000, 0));
-        substrate.rx(0).fill(2, Word::frame(40 + 64, 256, 60, 0));
-        router.receive(0, &mut batch, 256);
-        assert_eq!(batch.len(), 1, "the slot is masked");
-        assert_eq!(router.strange, 2);
-    }
-
-    #[test]
-    fn a_full_ring_leaves_packets_with_the_router() {
-        let (mut router, substrate) = pair(8);
-        for number in 0..8 {
-            substrate.tx(0).fill(number, Word::free(0));
-        }
-        let mut batch = Batch::new();
-        let _ = batch.push(router.arena().packet(&[0; 60]).unwrap());
-        router.send(0, &mut batch);
-        assert_eq!(batch.len(), 1);
-    }
-}
+mod tests;

@@ -1,14 +1,15 @@
 //! Where things lie in a pool's memory.
 //!
 //! ```text
-//! 0                      slots * slot_bytes                      memory_bytes
-//! | slot 0 | slot 1 | ... | header | interface table | fill | recycle | done | spare | rx tx rx tx ... |
+//! 0                      slots * slot_bytes                                        memory_bytes
+//! | slot 0 | slot 1 | ... | header | interface table | rings: fill, recycle, ... | long slots |
 //! ```
 //!
 //! Slots come first, so that masking an index with `slots - 1` is all it takes to
 //! stay inside them. The control words behind them are counted in 64-bit words
 //! from the end of the slots. Memory is one BPF array map whose elements are of
-//! `slot_bytes` each; the control words fill as many elements as they need.
+//! `slot_bytes` each; the control words fill as many elements as they need. A long slot is a run of
+//! elements, so it has [`LONG_SLOT_BYTES`] in a row for the owner of the mapping.
 //!
 //! Nothing here is ever read back by the substrate: it keeps its own copy of the
 //! geometry and every cursor in maps that no router can reach.
@@ -35,6 +36,16 @@ pub const TAIL_BYTES: u32 = 8;
 pub const SMALL_SLOT_BYTES: u32 = 2048;
 /// Slot size for jumbo frames.
 pub const LARGE_SLOT_BYTES: u32 = 16384;
+/// Size of a long slot: for a packet of TCP that is yet to be cut into segments (a super-packet).
+pub const LONG_SLOT_BYTES: u32 = 1 << 16;
+/// The bit that the numbers of long slots have in words, and no other slot has.
+pub const LONG_SLOT: u32 = 1 << 19;
+/// A pool has one long slot for so many others, if that makes [`MIN_LONG_SLOTS`].
+const LONG_SHARE: u32 = 128;
+/// Fewer long slots are not worth their memory.
+const MIN_LONG_SLOTS: u32 = 8;
+/// Most long slots that one pool may have.
+pub const MAX_LONG_SLOTS: u32 = MAX_SLOTS / LONG_SHARE;
 /// Most interfaces that one router may have.
 pub const MAX_INTERFACES: u32 = 64;
 /// Most slots that one pool may have.
@@ -70,8 +81,10 @@ pub struct Header {
     /// Not zero while the router sleeps and wants to be woken for a packet: then its receive rings
     /// are empty. Whose word follows one that has not been taken does not look here.
     pub asleep: u32,
+    /// Not zero if the router takes super-packets: packets of TCP in long slots.
+    pub takes_long: u32,
     /// Reserved, zero.
-    pub reserved_to_end: [u32; 111],
+    pub reserved_to_end: [u32; 110],
 }
 
 /// The header of each slot; 64 bytes. Words in rings say which of it means anything.
@@ -82,9 +95,18 @@ pub struct Metadata {
     pub key: [u8; KEY_BYTES],
     /// Switch to router, with [`crate::Word::RESULT`]: the result of the rule found.
     pub result: [u8; RESULT_BYTES],
+    /// Of a packet in a long slot: bytes of payload of each of its segments but the last one, which
+    /// may have fewer.
+    pub segment: u16,
+    /// Of a packet in a long slot: bytes by which it is longer than its longest segment is, with
+    /// headers.
+    pub excess: u16,
     /// Reserved.
-    pub reserved: [u8; 8],
+    pub reserved: [u8; 4],
 }
+
+/// Byte offset of [`Metadata::segment`] in a slot.
+pub const SEGMENT_OFFSET_BYTES: u32 = std::mem::offset_of!(Metadata, segment) as u32;
 
 /// Byte offset of [`Metadata::result`] in a slot.
 pub const RESULT_OFFSET_BYTES: u32 = std::mem::offset_of!(Metadata, result) as u32;
@@ -126,13 +148,17 @@ pub const fn rx_offset(slot: u32) -> u32 {
     RX_OFFSET_BYTES + (slot & RX_PLACES_MASK) * 64
 }
 
+/// Byte offset of [`Header::takes_long`] in the header.
+pub const TAKES_LONG_OFFSET_BYTES: u32 = std::mem::offset_of!(Header, takes_long) as u32;
+
 /// Byte offset of [`Header::asleep`] in the header.
 pub const ASLEEP_OFFSET_BYTES: u32 = std::mem::offset_of!(Header, asleep) as u32;
 
 const _: () = {
     assert!(size_of::<Header>() == HEADER_WORDS as usize * 8);
     assert!(size_of::<InterfaceRow>() == INTERFACE_WORDS as usize * 8);
-    assert!(ASLEEP_OFFSET_BYTES == 64);
+    assert!(ASLEEP_OFFSET_BYTES == 64 && TAKES_LONG_OFFSET_BYTES == 68);
+    assert!(SEGMENT_OFFSET_BYTES == 56);
     assert!(size_of::<Metadata>() == SLOT_METADATA_BYTES as usize);
 };
 
@@ -174,6 +200,12 @@ pub struct Layout {
     pub done: RingPlace,
     /// Substrate to itself: slots set aside for bursts. In no header: it is not for the router.
     pub spare: RingPlace,
+    /// Router to substrate: long slots whose packet it has dropped.
+    pub long_fill: RingPlace,
+    /// Substrate to itself: long slots whose packet has been sent.
+    pub long_recycle: RingPlace,
+    /// Number of long slots: a power of two, or none.
+    pub long_slots: u32,
     /// First word of the first receive ring.
     first_interface_ring: u32,
     /// Number of words of each receive and transmit ring.
@@ -189,6 +221,12 @@ const MAX_INTERFACE_RING: u32 = 8192;
 /// colder slots. So receive programs let more wait for a short time only, and not for a router that
 /// has just run out of room.
 pub const RX_BACKLOG: u32 = 1024;
+
+/// Number of long slots of a pool.
+const fn long_slots(slots: u32) -> u32 {
+    let share = slots / LONG_SHARE;
+    if share < MIN_LONG_SLOTS { 0 } else { share }
+}
 
 impl Layout {
     /// Lays out a pool.
@@ -213,14 +251,23 @@ impl Layout {
         let recycle = RingPlace { first_word: first + ring, words: ring };
         let done = RingPlace { first_word: first + 2 * ring, words: ring };
         let spare = RingPlace { first_word: first + 3 * ring, words: ring };
+        let first_interface_ring = first + 4 * ring;
+        let interface_ring_words =
+            if ring < MAX_INTERFACE_RING { ring } else { MAX_INTERFACE_RING };
+        let long_slots = long_slots(slots);
+        let long_ring = if long_slots < 8 { 8 } else { long_slots };
+        let long_first = first_interface_ring + 2 * interfaces * interface_ring_words;
         Ok(Layout {
             geometry,
             fill,
             recycle,
             done,
             spare,
-            first_interface_ring: first + 4 * ring,
-            interface_ring_words: if ring < MAX_INTERFACE_RING { ring } else { MAX_INTERFACE_RING },
+            long_fill: RingPlace { first_word: long_first, words: long_ring },
+            long_recycle: RingPlace { first_word: long_first + long_ring, words: long_ring },
+            long_slots,
+            first_interface_ring,
+            interface_ring_words,
         })
     }
 
@@ -240,12 +287,17 @@ impl Layout {
 
     /// Number of control words behind the slots.
     pub const fn control_words(&self) -> u32 {
-        self.rx(self.geometry.interfaces).first_word
+        self.long_recycle.first_word + self.long_recycle.words
     }
 
-    /// Number of elements of the BPF array map: slots and control words.
-    pub const fn elements(&self) -> u32 {
+    /// First element of the long slots, behind the control words.
+    pub const fn long_first(&self) -> u32 {
         self.geometry.slots + (self.control_words() * 8).div_ceil(self.geometry.slot_bytes)
+    }
+
+    /// Number of elements of the BPF array map: slots, control words, long slots.
+    pub const fn elements(&self) -> u32 {
+        self.long_first() + self.long_slots * (LONG_SLOT_BYTES / self.geometry.slot_bytes)
     }
 
     /// Bytes of memory of the whole pool.
@@ -271,7 +323,8 @@ impl Layout {
             done: self.done,
             reserved: [0; 6],
             asleep: 0,
-            reserved_to_end: [0; 111],
+            takes_long: 0,
+            reserved_to_end: [0; 110],
         }
     }
 }
@@ -294,6 +347,7 @@ mod tests {
             for index in 0..interfaces {
                 rings.extend([layout.rx(index), layout.tx(index)]);
             }
+            rings.extend([layout.long_fill, layout.long_recycle]);
             let mut end = HEADER_WORDS + interfaces * INTERFACE_WORDS;
             for ring in rings {
                 prop_assert_eq!(ring.first_word, end);
@@ -303,8 +357,12 @@ mod tests {
             }
             prop_assert_eq!(end, layout.control_words());
             let bytes = slots as usize * slot_bytes as usize + end as usize * 8;
-            prop_assert!(bytes <= layout.memory_bytes());
-            prop_assert!(layout.memory_bytes() - bytes < slot_bytes as usize);
+            let long_begin = layout.long_first() as usize * slot_bytes as usize;
+            prop_assert!(bytes <= long_begin && long_begin - bytes < slot_bytes as usize);
+            let long_bytes = layout.long_slots as usize * LONG_SLOT_BYTES as usize;
+            prop_assert_eq!(long_begin + long_bytes, layout.memory_bytes());
+            prop_assert!(layout.long_slots == 0 || layout.long_slots == layout.long_fill.words);
+            prop_assert!(layout.long_slots <= MAX_LONG_SLOTS);
         }
     }
 

@@ -44,7 +44,7 @@ pub use arena::{Arena, MAX_BUFFER_BYTES, MIN_BUFFER_BYTES};
 pub use batch::{BATCH, Batch, STOP};
 pub use c_header::c_header;
 #[cfg(not(loom))]
-pub use endpoint::{Endpoint, stock};
+pub use endpoint::{Endpoint, long_stock, stock};
 pub use hints::{huge_pages, prefetch};
 pub use idle::{Idle, Pace, Rest};
 pub use layout::{Geometry, GeometryError, Layout};

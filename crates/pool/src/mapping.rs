@@ -1,5 +1,6 @@
 //! Memory mapped from a descriptor, unmapped when its last handle is dropped.
 
+use std::io::IoSlice;
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
@@ -109,6 +110,20 @@ impl Mapping {
             );
         }
         true
+    }
+
+    /// The `bytes` bytes from byte `offset` on, for a system call that reads them; `None` when they
+    /// do not lie inside the mapping. A peer may write there meanwhile: nothing here reads them.
+    #[inline]
+    pub fn io_slice(&self, offset: usize, bytes: usize) -> Option<IoSlice<'_>> {
+        if offset.checked_add(bytes).is_none_or(|end| end > self.bytes) {
+            return None;
+        }
+        // SAFETY: inside the mapping (checked), which lives as long as the result.
+        let base = unsafe { self.base.as_ptr().add(offset) };
+        let slice = nix::libc::iovec { iov_base: base.cast(), iov_len: bytes };
+        // SAFETY: the standard library promises that an `IoSlice` has the layout of an `iovec`.
+        Some(unsafe { std::mem::transmute::<nix::libc::iovec, IoSlice<'_>>(slice) })
     }
 
     /// Copies `from` to byte `offset` on. False, and nothing copied, when that is

@@ -747,6 +747,11 @@ impl Packet {
             (to.mac, to.network, to.transport) = (from.mac, from.network, from.transport);
         }
         copy.copy_annotations(self);
+        if self.is_long() {
+            let Metadata { segment, excess, .. } = *self.metadata();
+            let metadata = copy.metadata_mut();
+            (metadata.segment, metadata.excess) = (segment, excess);
+        }
         if from.keyed || from.answered {
             *copy.metadata_mut() = *self.metadata();
             let to = copy.hot_mut();
@@ -755,9 +760,51 @@ impl Packet {
         Some(copy)
     }
 
-    /// An empty packet of the same arena, or none.
+    /// An empty packet of the same arena, or none. A super-packet has no sibling: it would be one.
     pub fn alloc_sibling(&self) -> Option<Packet> {
-        self.shared().alloc()
+        if self.is_long() { None } else { self.shared().alloc() }
+    }
+
+    /// Whether it is a super-packet: a packet of TCP that is yet to be cut into segments. Whatever
+    /// its checksum's field holds, each segment gets the right one.
+    #[inline(always)]
+    pub fn is_long(&self) -> bool {
+        self.shared().is_long()
+    }
+
+    /// Bytes by which it is longer than the longest frame that it becomes: 0 but for a super-packet.
+    pub fn excess(&self) -> usize {
+        if self.is_long() { usize::from(self.metadata().excess).min(self.len()) } else { 0 }
+    }
+
+    /// Whether a frame that it becomes is longer than `bytes`, counted from its first byte on.
+    #[inline(always)]
+    pub fn is_longer_than(&self, bytes: usize) -> bool {
+        self.len() > bytes && self.len() - self.excess() > bytes
+    }
+
+    /// The same, counted from its network header on.
+    #[inline(always)]
+    pub fn is_network_longer_than(&self, bytes: usize) -> bool {
+        let length = self.network_len();
+        length > bytes && length.saturating_sub(self.excess()) > bytes
+    }
+
+    /// How many frames it becomes: 1 but for a super-packet.
+    #[inline(always)]
+    pub fn frames(&self) -> u64 {
+        if !self.is_long() {
+            return 1;
+        }
+        let Metadata { segment, excess, .. } = *self.metadata();
+        1 + u64::from(excess).div_ceil(u64::from(segment.max(1)))
+    }
+
+    /// Bytes of all frames that it becomes.
+    pub fn wire_bytes(&self) -> u64 {
+        let segment = if self.is_long() { usize::from(self.metadata().segment) } else { 0 };
+        let headers = (self.len() - self.excess()).saturating_sub(segment) as u64;
+        self.len() as u64 + (self.frames() - 1) * headers
     }
 
     fn metadata(&self) -> &Metadata {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::layout::{
     ABI_MAGIC, ABI_VERSION, ASLEEP_OFFSET_BYTES, HEADER_WORDS, Header, INTERFACE_WORDS,
-    InterfaceRow, RingPlace,
+    InterfaceRow, LONG_SLOT, LONG_SLOT_BYTES, RingPlace,
 };
 use crate::ring::Entries;
 use crate::{Geometry, GeometryError, Layout, Mapping};
@@ -67,6 +67,12 @@ impl PoolView {
             } else {
                 recycle.fill(slot - stock, crate::Word::free(slot));
             }
+        }
+        let long_stock = crate::endpoint::long_stock(self.layout.long_slots);
+        // The first ones are the router's from the start, if it takes super-packets.
+        for slot in long_stock..self.layout.long_slots {
+            let word = crate::Word::free(LONG_SLOT | slot);
+            self.long_recycle().fill(slot - long_stock, word);
         }
     }
 
@@ -146,6 +152,18 @@ impl PoolView {
         self.ring(self.layout.done)
     }
 
+    /// Router to substrate: long slots.
+    #[inline]
+    pub fn long_fill(&self) -> Entries<'_> {
+        self.ring(self.layout.long_fill)
+    }
+
+    /// Substrate to itself: long slots whose packet has been sent.
+    #[inline]
+    pub fn long_recycle(&self) -> Entries<'_> {
+        self.ring(self.layout.long_recycle)
+    }
+
     /// Receive ring of interface `index`, or of the last one there is.
     #[inline]
     pub fn rx(&self, index: u32) -> Entries<'_> {
@@ -161,13 +179,25 @@ impl PoolView {
     /// The router's sleep flag: not zero when it wants to be woken.
     #[inline]
     pub fn asleep(&self) -> &AtomicU32 {
+        // SAFETY: the first half of an aligned, live 64-bit word, which is never accessed as a
+        // whole.
+        unsafe { AtomicU32::from_ptr(self.flags().cast()) }
+    }
+
+    /// The router's statement about super-packets: not zero if it takes them.
+    #[inline]
+    pub fn takes_long(&self) -> &AtomicU32 {
+        // SAFETY: the second half of that word.
+        unsafe { AtomicU32::from_ptr(self.flags().cast::<u32>().add(1)) }
+    }
+
+    /// The word of both flags.
+    fn flags(&self) -> *mut u64 {
         let words: &[AtomicU64] = self
             .mapping
             .words(self.control(0) + ASLEEP_OFFSET_BYTES as usize, 1)
             .expect("the header lies inside the pool");
-        // SAFETY: the first half of an aligned, live 64-bit word, which is never accessed as a
-        // whole.
-        unsafe { AtomicU32::from_ptr(words.as_ptr().cast_mut().cast()) }
+        words.as_ptr().cast_mut().cast()
     }
 
     /// Whether the router wants to be woken; takes the flag back.
@@ -177,10 +207,37 @@ impl PoolView {
         flag.load(Ordering::Relaxed) != 0 && flag.swap(0, Ordering::AcqRel) != 0
     }
 
+    /// The number of a slot that a word names, masked to the slots there are.
+    #[inline]
+    pub fn mask(&self, slot: u32) -> u32 {
+        let Layout { geometry, long_slots, .. } = &self.layout;
+        if slot & LONG_SLOT != 0 && *long_slots != 0 {
+            return LONG_SLOT | (slot & (long_slots - 1));
+        }
+        slot & (geometry.slots - 1)
+    }
+
+    /// Bytes of slot `slot`.
+    #[inline]
+    pub fn slot_bytes(&self, slot: u32) -> usize {
+        let is_long = self.mask(slot) & LONG_SLOT != 0;
+        (if is_long { LONG_SLOT_BYTES } else { self.layout.geometry.slot_bytes }) as usize
+    }
+
+    /// Byte offset of the first long slot.
+    pub fn long_offset(&self) -> usize {
+        self.layout.long_first() as usize * self.layout.geometry.slot_bytes as usize
+    }
+
     /// Byte offset of `offset` in slot `slot`, masked to the slots there are.
     #[inline]
     pub fn slot_offset(&self, slot: u32, offset: u32) -> usize {
         let Geometry { slots, slot_bytes, .. } = self.layout.geometry;
+        if self.mask(slot) & LONG_SLOT != 0 {
+            let number = (slot & (self.layout.long_slots - 1)) as usize;
+            let in_slot = (offset & (LONG_SLOT_BYTES - 1)) as usize;
+            return self.long_offset() + number * LONG_SLOT_BYTES as usize + in_slot;
+        }
         (slot & (slots - 1)) as usize * slot_bytes as usize + (offset & (slot_bytes - 1)) as usize
     }
 }

@@ -4,7 +4,7 @@
 //! |-------|-----------|-----------------------------------------------------|
 //! | 0-15  | length    | bytes of the frame                                  |
 //! | 16-25 | offset    | where the frame starts in its slot, in bytes        |
-//! | 26-45 | slot      | index of the slot in its pool                       |
+//! | 26-45 | slot      | index of the slot in its pool; with bit 19, of a long slot |
 //! | 46-53 | interface | the router's own number of the interface (receive)  |
 //! | 54-62 | flags     | [`Word::COPY`], [`Word::RETURN`], [`Word::RESULT`] (receive); [`Word::KEY`], [`Word::RETURN`] (transmit) |
 //! | 46-53, 56-62 | queue | number of the slice's queue, low and high bits; 0 for the interface's own (transmit) |
@@ -122,6 +122,12 @@ impl Word {
     #[inline]
     pub const fn offset(self) -> u16 {
         ((self.0 >> Self::OFFSET_SHIFT) & Self::OFFSET_MASK) as u16
+    }
+
+    /// Whether it names a long slot, of a pool that has some.
+    #[inline]
+    pub const fn is_long(self) -> bool {
+        self.slot() & crate::layout::LONG_SLOT != 0
     }
 
     /// Length of the frame, in bytes.

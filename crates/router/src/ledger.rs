@@ -31,7 +31,7 @@ impl Running {
     /// The router's packets, since its pool was made.
     pub(crate) fn ledger(&mut self) -> Ledger {
         let ends = self.router.ends();
-        let tally = self.devices.endpoint.arena().tally();
+        let tally = self.devices.endpoint.tally();
         let mut ledger = Ledger {
             made: tally.made,
             copied: tally.copied,

@@ -37,6 +37,16 @@ fn lend(log: &Log, router: &mut Router) {
     router.set_log(Box::new(move |line| (log.borrow_mut())(&format!("{line}\n"))));
 }
 
+/// Has super-packets come if all elements of a graph keep them, and else says why none come.
+fn tell_long(log: &Log, devices: &PoolDevices, router: &Router) {
+    let prevented_by = router.first_to_cut();
+    devices.endpoint.set_takes_long(prevented_by.is_none());
+    if let Some(element) = prevented_by {
+        let line = format!("packets of TCP come in segments, as {element} keeps no longer ones\n");
+        (log.borrow_mut())(&line);
+    }
+}
+
 pub(crate) struct Running {
     pub(crate) router: Router,
     pub(crate) devices: PoolDevices,
@@ -73,6 +83,7 @@ impl Running {
             graph::build(text, inline.is_some(), &arena, &devices, 0, more)
                 .map_err(RouterError::Configuration)?;
         (log.borrow_mut())(&warnings);
+        tell_long(&log, &devices, &router);
         lend(&log, &mut router);
         router.set_wall_offset_ns(wall_offset_ns(started));
         let granted = start.grants.clone();
@@ -138,6 +149,7 @@ impl Running {
             self.round(Instant::now());
         }
         let before = self.arena.freed();
+        tell_long(&self.log, &self.devices, &new);
         new.take_state(&mut self.router);
         new.set_wall_offset_ns(wall_offset_ns(self.started));
         self.router = new;

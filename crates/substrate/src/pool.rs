@@ -16,7 +16,7 @@ const WAKER_BYTES: u32 = 4096;
 /// fastest on these.
 pub const USUAL_SLOTS: u32 = 8192;
 /// Elements of the maps of such pools, enough for 8 interfaces.
-pub(crate) const USUAL_ELEMENTS: u32 = 8833;
+pub(crate) const USUAL_ELEMENTS: u32 = 10881;
 
 /// `PoolState::kind`: which of the tables of maps a pool stands in. All maps in a table have elements
 /// of one size. Where they also have the same number of them, the programs' look-ups need no call,
@@ -27,7 +27,7 @@ pub(crate) enum Kind {
     Small = 0,
     /// Large slots.
     Large = 1,
-    /// Small slots, [`USUAL_SLOTS`] of them, and [`USUAL_ELEMENTS`] with the control words.
+    /// Small slots, [`USUAL_SLOTS`] of them, and [`USUAL_ELEMENTS`] with all the rest.
     Usual = 2,
 }
 
@@ -73,7 +73,7 @@ pub struct PoolHandle {
 }
 
 /// The maps of a pool that no table knows yet. Any thread can make them; the kernel clears their
-/// memory, which for the usual 16 MiB takes 5 to 20 ms.
+/// memory, which for the usual 21 MiB takes 5 to 20 ms.
 pub struct PoolMemory {
     layout: Layout,
     map: MapHandle,
@@ -272,6 +272,11 @@ fn first_state(layout: &Layout) -> layout::PoolState {
         done_mask: layout.done.words - 1,
         spare_first: layout.spare.first_word,
         spare_mask: layout.spare.words - 1,
+        long_slots: layout.long_slots,
+        long_first: layout.long_first(),
+        long_fill_first: layout.long_fill.first_word,
+        long_recycle_first: layout.long_recycle.first_word,
+        long_recycle_tail: layout.long_slots - europa_pool::long_stock(layout.long_slots),
         wake_tokens: 64,
         ..Default::default()
     }
@@ -292,8 +297,8 @@ mod tests {
             assert!(Kind::from_state(kind as u32) == kind);
             (kind.table(), kind.elements(&layout), layout.elements())
         };
-        assert_eq!(of(8192, SMALL_SLOT_BYTES, 8), ("usual_pools", 8833, 8833));
-        assert_eq!(of(8192, SMALL_SLOT_BYTES, 1), ("usual_pools", 8833, 8385));
+        assert_eq!(of(8192, SMALL_SLOT_BYTES, 8), ("usual_pools", 10881, 10881));
+        assert_eq!(of(8192, SMALL_SLOT_BYTES, 1), ("usual_pools", 10881, 10433));
         let (table, elements, needed) = of(8192, SMALL_SLOT_BYTES, 9);
         assert_eq!((table, elements), ("small_pools", needed));
         assert_eq!(of(4096, SMALL_SLOT_BYTES, 2).0, "small_pools");

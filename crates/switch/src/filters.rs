@@ -276,12 +276,7 @@ impl Judge<'_> {
 /// Copies a packet, which lies at `place`, into a free slot of its pool.
 fn copy(shared: &Shared, pool: &Pool, packet: &Queued, place: usize) -> Option<Word> {
     let view = &pool.view;
-    let free = shared.take_free(view, packet.pool)?.slot();
-    let free = free & (view.layout().geometry.slots - 1);
-    // A slot that is held already was returned twice: leave it to its holder.
-    if !shared.held.take(packet.pool, free) {
-        return None;
-    }
+    let free = shared.hold_free(view, packet.pool)?;
     let (offset, length) = (rx_offset(free), packet.word.length());
     let word = Word::frame(free, offset as u16, length, 0);
     if offset + u32::from(length) > view.layout().geometry.slot_bytes {

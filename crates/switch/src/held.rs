@@ -7,10 +7,12 @@
 
 use std::sync::atomic::Ordering;
 
-use europa_pool::Mapping;
-use europa_pool::layout::MAX_SLOTS;
+use europa_pool::layout::{LONG_SLOT, MAX_LONG_SLOTS, MAX_SLOTS};
+use europa_pool::{Layout, Mapping};
 
-const POOL_BYTES: usize = MAX_SLOTS as usize / 8;
+/// Long slots come behind the others.
+const POOL_BYTES: usize = (MAX_SLOTS + MAX_LONG_SLOTS) as usize / 8;
+const _: () = assert!(POOL_BYTES % 8 == 0);
 /// Bytes of the memory of held slots; only touched pages take room.
 pub const HELD_BYTES: usize = 4096 * POOL_BYTES;
 
@@ -27,8 +29,12 @@ impl Held {
 
     #[inline]
     fn word(&self, pool: u32, slot: u32) -> Option<(&std::sync::atomic::AtomicU64, u64)> {
-        let offset = pool as usize * POOL_BYTES + (slot / 64) as usize * 8;
-        Some((self.bits.words(offset, 1)?.first()?, 1 << (slot % 64)))
+        let number = match slot & LONG_SLOT {
+            0 => slot,
+            _ => MAX_SLOTS + (slot & (MAX_LONG_SLOTS - 1)),
+        };
+        let offset = pool as usize * POOL_BYTES + (number / 64) as usize * 8;
+        Some((self.bits.words(offset, 1)?.first()?, 1 << (number % 64)))
     }
 
     /// Notes that the switch holds a slot; false if it did already.
@@ -60,9 +66,11 @@ impl Held {
         self.word(pool, slot).is_some_and(|(word, bit)| word.load(Ordering::Relaxed) & bit != 0)
     }
 
-    /// Every slot of `pool` that is held, of `slots` in all.
-    pub(crate) fn of(&self, pool: u32, slots: u32) -> Vec<u32> {
-        (0..slots).filter(|slot| self.has(pool, *slot)).collect()
+    /// Every slot of `pool` that is held, with long ones.
+    pub(crate) fn of(&self, pool: u32, layout: &Layout) -> Vec<u32> {
+        let long = (0..layout.long_slots).map(|slot| LONG_SLOT | slot);
+        let all = (0..layout.geometry.slots).chain(long);
+        all.filter(|slot| self.has(pool, *slot)).collect()
     }
 
     /// Forgets a pool.

@@ -152,12 +152,7 @@ fn alter(shared: &Shared, pool: &Pool, due: &Due<Queued>) -> Option<Queued> {
     if !due.twice {
         return None;
     }
-    let free = shared.take_free(view, packet.pool)?.slot();
-    let free = free & (view.layout().geometry.slots - 1);
-    // A slot that is held already was returned twice: leave it to its holder.
-    if !shared.held.take(packet.pool, free) {
-        return None;
-    }
+    let free = shared.hold_free(view, packet.pool)?;
     let (to, length) = (rx_offset(free), packet.word.length());
     let word = Word::frame(free, to as u16, length, 0);
     let ends = [offset, to].map(|start| start + u32::from(length));

@@ -2,17 +2,22 @@
 //! stamp: pool and interface are those of the ring it stood in, the slot is masked,
 //! and only the flags that a router may set are kept.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
 
+use europa_impair::Impairment;
 use europa_pool::Word;
 
-use crate::filters::Filters;
+use crate::filters::{Filters, Judge};
 use crate::impaired;
+use crate::long::Long;
 use crate::onward::{Onward, Ways};
 use crate::orders::{PoolOf, Target};
 use crate::pools::Pools;
 use crate::queue::Queued;
-use crate::tables::{Interface, Shared, Tables, count};
+use crate::tables::{Interface, Pool, Shared, Tables, count};
+use crate::train::MAX_HEADERS;
+use crate::worker::LONGEST_LIVE;
 
 /// Packets taken from one ring before the next one has its turn.
 pub(crate) const TURN: u32 = 64;
@@ -20,6 +25,9 @@ pub(crate) const TURN: u32 = 64;
 /// So many packets ahead, the memory that they will touch is fetched.
 const SOON: u32 = 4;
 const LATER: u32 = 12;
+
+/// For so many frames of a super-packet there should be room before it is cut: the number of most.
+const CUT_ROOM: u32 = 48;
 
 /// Takes up to a turn from every transmit ring that may have something. Returns how many packets
 /// came, and how many of them went over links.
@@ -101,11 +109,13 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     // Keys count only for slices with rules.
     let allowed = Word::RETURN | if judge.is_some() { Word::KEY } else { 0 };
     let (mut turn, mut offered) = (0, 0);
-    let slots = pool.view.layout().geometry.slots;
     loop {
-        let slot = word.slot() & (slots - 1);
+        if word.is_long() && onward.makes_room(*id, CUT_ROOM) && !onward.takes_long() {
+            break;
+        }
+        let slot = pool.view.mask(word.slot());
         let flags = word.flags() & allowed;
-        let mut packet = Queued {
+        let packet = Queued {
             word: Word::frame(slot, word.offset(), word.length(), flags),
             interface: *id,
             pool: interface.pool,
@@ -121,23 +131,25 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
         *head = at.wrapping_add(1);
         cursor.store(*head, Ordering::Release);
         ring.clear(at);
-        offered += u64::from(fresh);
+        turn += 1;
+        let (judge, impairment) = (&mut judge, &mut impairment);
+        let onward = &mut onward;
+        let mut passing =
+            Passing { shared, pool, lengths, onward, judge, impairment, witness, now_ns };
         // A slot that is here already was submitted twice: the first counts.
         if !fresh {
             // Nothing came.
-        } else if !lengths.contains(&word.length()) {
-            count!(shared, packet.interface, tx_drop_length, 1);
-            shared.give_back(&pool.view, packet.pool, packet.word);
-        } else if let Some(judge) = &mut judge
-            && !judge.passes(shared, pool, &mut packet)
-        {
-            // The rules have it.
-        } else if let Some(impairment) = &mut impairment {
-            impaired::submit(impairment, shared, pool, packet, now_ns, witness);
+        } else if packet.word.is_long() {
+            let (frames, over_links, was_cut) = passing.pass_long(packet);
+            (offered, linked) = (offered + frames, linked + over_links);
+            if was_cut {
+                // There is less room now than there was.
+                break;
+            }
         } else {
-            linked += onward.pass(shared, &pool.view, packet);
+            offered += 1;
+            linked += passing.pass(packet);
         }
-        turn += 1;
         match ring.peek(*head) {
             Some(next) if turn < room => word = next,
             _ => break,
@@ -154,6 +166,76 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
         linked += divert(filters, interfaces, pools, places, ways, shared, now_ns);
     }
     (turn.into(), linked)
+}
+
+/// The stages that a packet passes after its ring.
+struct Passing<'a, 'o, 'j, 'i> {
+    shared: &'a Shared,
+    pool: &'a Pool,
+    lengths: &'a RangeInclusive<u16>,
+    onward: &'a mut Onward<'o>,
+    judge: &'a mut Option<Judge<'j>>,
+    impairment: &'a mut Option<&'i mut Impairment<Queued>>,
+    witness: (u32, europa_substrate::tap::Direction),
+    now_ns: u64,
+}
+
+impl Passing<'_, '_, '_, '_> {
+    /// Passes one frame on, or drops it; 1 if it went over a link.
+    #[inline(always)]
+    fn pass(&mut self, mut packet: Queued) -> u64 {
+        let Self { shared, pool, .. } = *self;
+        if !self.lengths.contains(&packet.word.length()) {
+            count!(shared, packet.interface, tx_drop_length, 1);
+            shared.give_back(&pool.view, packet.pool, packet.word);
+        } else if let Some(judge) = self.judge
+            && !judge.passes(shared, pool, &mut packet)
+        {
+            // The rules have it.
+        } else if let Some(impairment) = self.impairment {
+            impaired::submit(impairment, shared, pool, packet, self.now_ns, self.witness);
+        } else {
+            return self.onward.pass(shared, &pool.view, packet);
+        }
+        0
+    }
+
+    /// Passes a super-packet on, as it is to a device that cuts it, else in segments. How many
+    /// frames it is, how many went over a link, and whether it was cut.
+    #[cold]
+    #[inline(never)]
+    fn pass_long(&mut self, packet: Queued) -> (u64, u64, bool) {
+        let Self { shared, pool, .. } = *self;
+        let mut head = [0; MAX_HEADERS];
+        let Some(long) = Long::read(&pool.view, packet.word, &mut head) else {
+            count!(shared, packet.interface, tx_drop_length, 1);
+            shared.give_back(&pool.view, packet.pool, packet.word);
+            return (1, 0, false);
+        };
+        let as_it_is = self.judge.is_none()
+            && self.impairment.is_none()
+            && packet.before == 0
+            && packet.word.length() > LONGEST_LIVE
+            && long.longest() <= usize::from(*self.lengths.end())
+            && shared.taps_of(packet.interface) == 0
+            && self.onward.takes_long();
+        if as_it_is {
+            return (long.frames(), self.onward.pass(shared, &pool.view, packet), false);
+        }
+        let (mut linked, mut refused) = (0, 0);
+        let lost = long.cut(shared, &pool.view, packet, &head, |segment| {
+            // A packet on a link asks for room when it arrives.
+            if self.impairment.is_none() && self.onward.room(packet.interface) == 0 {
+                refused += 1;
+                shared.give_back(&pool.view, segment.pool, segment.word);
+            } else {
+                linked += self.pass(segment);
+            }
+        });
+        count!(shared, packet.interface, tx_drop_queue, lost + refused);
+        shared.give_back(&pool.view, packet.pool, packet.word);
+        (long.frames(), linked, true)
+    }
 }
 
 /// Passes on the packets that rules have sent to other interfaces; returns how many packets went

@@ -74,6 +74,7 @@ mod impaired;
 mod intake;
 mod link;
 mod live;
+mod long;
 mod losses;
 mod managed;
 mod onward;

@@ -1,5 +1,7 @@
 //! Where an interface's frames go: into a port's queue, over a link, or to another machine.
 
+use std::time::Instant;
+
 use europa_pool::PoolView;
 
 use crate::handover::Outgoing;
@@ -68,6 +70,20 @@ impl<'a> Onward<'a> {
             Self::Port(port, ..) => port.queue.room(interface),
             Self::Worker(outgoing) => outgoing.room(),
             Self::Link(..) | Self::Tunnel(_) | Self::Nowhere => u32::MAX,
+        }
+    }
+
+    /// Whether super-packets leave as they are: by a device that cuts them.
+    pub(crate) fn takes_long(&self) -> bool {
+        let Self::Port(port, ..) = self else { return false };
+        port.queue.is_plain() && port.batching.segments(Instant::now())
+    }
+
+    /// Whether `interface` may wait until there is room for so many frames.
+    pub(crate) fn makes_room(&self, interface: u32, frames: u32) -> bool {
+        match self {
+            Self::Port(port, ..) => port.queue.is_plain() && self.room(interface) < frames,
+            _ => false,
         }
     }
 

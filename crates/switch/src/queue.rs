@@ -72,6 +72,12 @@ impl PortQueue {
         SHARE_PACKETS.saturating_sub(used).into()
     }
 
+    /// Whether packets only wait here until the port is ready, without a rate or queues.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.managed.is_none()
+    }
+
     /// Adds a packet; its interface has room.
     #[inline]
     pub(crate) fn push(&mut self, shared: &Shared, pools: &Pools, now_ns: u64, packet: Queued) {

@@ -8,6 +8,7 @@
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
 
+use europa_pool::layout::LONG_SLOT;
 use europa_pool::{PoolView, Word, ring};
 use europa_substrate::layout::PoolState;
 
@@ -20,6 +21,13 @@ const STAY: u32 = 256;
 const AT_ONCE: u32 = 256;
 
 impl Shared {
+    /// Takes a free slot of a pool, and holds it: a copy of a packet goes there.
+    pub(crate) fn hold_free(&self, view: &PoolView, pool: u32) -> Option<u32> {
+        let slot = self.take_free(view, pool)?.slot() & (view.layout().geometry.slots - 1);
+        // A slot that is held already was returned twice: leave it to its holder.
+        self.held.take(pool, slot).then_some(slot)
+    }
+
     /// Takes a free slot of a pool.
     pub(crate) fn take_free(&self, view: &PoolView, pool: u32) -> Option<Word> {
         let state = |offset| self.pool_state.atomic_u32(pool, offset);
@@ -34,10 +42,12 @@ impl Shared {
     /// Gives a held slot to the ring that its word names, and forgets it.
     #[inline]
     pub(crate) fn give_back(&self, view: &PoolView, pool: u32, word: Word) {
-        let slot = word.slot() & (view.layout().geometry.slots - 1);
+        let slot = view.mask(word.slot());
         let free = Word::free(slot);
         let (ring, tail) = if word.flags() & Word::RETURN != 0 {
             (view.done(), offset_of!(PoolState, done_tail))
+        } else if slot & LONG_SLOT != 0 {
+            (view.long_recycle(), offset_of!(PoolState, long_recycle_tail))
         } else {
             (view.recycle(), offset_of!(PoolState, recycle_tail))
         };

@@ -15,6 +15,8 @@ use europa_substrate::layout::VXLAN;
 use europa_substrate::tap::Record;
 
 use crate::egress::{Policy, Refusal, before_frame, finish};
+use crate::long::Long;
+use crate::pools::Pools;
 use crate::queue::Queued;
 use crate::tables::{Shared, count};
 use crate::tap::{Leaving, leaving};
@@ -56,13 +58,23 @@ struct Copied {
     /// Of the frame.
     length: usize,
     /// How many frames it is.
-    frames: u16,
+    frames: u64,
     interface: u32,
     counted_bytes: u64,
     taps: u32,
     /// Bytes of outer headers, and whether there is a tag that the router does not see.
     outer: usize,
     tagged: bool,
+    /// The rest of a super-packet, in its slot.
+    rest: Option<Rest>,
+}
+
+/// Payload that the kernel copies out of the pool: offset and bytes, and what holds the slot.
+#[derive(Clone, Copy)]
+struct Rest {
+    offset: usize,
+    bytes: usize,
+    packet: Queued,
 }
 
 impl Copied {
@@ -152,6 +164,7 @@ impl Outbox {
                     taps: interface.taps,
                     outer: if tunnel { before } else { 0 },
                     tagged: !tunnel && before > 0,
+                    rest: None,
                 });
                 // A capture shows frames as the router sent them.
                 if merge && before == 0 && interface.taps == 0 {
@@ -177,6 +190,59 @@ impl Outbox {
             let (outer, tagged) = (0, false);
             leaving(shared, &Leaving { taps, interface, bytes, outer, tagged, cause, time_ns });
         }
+    }
+
+    /// Copies the headers of a super-packet, checks the copy and keeps it to be sent; the slot is
+    /// needed until then. If not, a refusal is counted.
+    pub(crate) fn add_long(
+        &mut self,
+        shared: &Shared,
+        view: &PoolView,
+        policy: &Policy,
+        packet: Queued,
+    ) -> bool {
+        self.close();
+        let mut head = [0; MAX_HEADERS];
+        let long = Long::read(view, packet.word, &mut head);
+        let interface = shared.interfaces.get(packet.interface);
+        let encap = shared.encap.get(packet.interface);
+        let fits = |long: &Long| {
+            long.longest() <= interface.max_frame as usize && before_frame(&interface, &encap) == 0
+        };
+        let Some(long) = long.filter(fits) else {
+            count!(shared, packet.interface, tx_drop_length, 1);
+            return false;
+        };
+        let head = &mut head[..long.headers];
+        let verdict = policy.check(&interface, head);
+        match verdict {
+            Ok(()) => {}
+            Err(Refusal::Length) => count!(shared, packet.interface, tx_drop_length, long.frames()),
+            Err(Refusal::Source) => count!(shared, packet.interface, tx_drop_source, long.frames()),
+            Err(Refusal::Vlan) => count!(shared, packet.interface, tx_drop_vlan, long.frames()),
+            Err(Refusal::Address) => {
+                count!(shared, packet.interface, tx_drop_address, long.frames());
+            }
+        }
+        let Some(offload) = long.finish(head).filter(|_| verdict.is_ok()) else { return false };
+        let start = self.end();
+        let from = start + OFFLOAD_BYTES;
+        self.memory[start..from].copy_from_slice(&offload);
+        self.memory[from..from + head.len()].copy_from_slice(head);
+        let (offset, bytes) = long.payload(view, packet.word);
+        self.packets.push(Copied {
+            start,
+            length: head.len(),
+            frames: long.frames(),
+            interface: packet.interface,
+            counted_bytes: long.wire_bytes(),
+            // With a capture it would have been cut.
+            taps: 0,
+            outer: 0,
+            tagged: false,
+            rest: Some(Rest { offset, bytes, packet }),
+        });
+        true
     }
 
     /// Copies a frame's payload behind the last packet, if it is the next segment of its stream.
@@ -226,12 +292,22 @@ impl Outbox {
     }
 
     /// Sends all copies. Those that the device does not take are lost, and counted.
-    pub(crate) fn send(&mut self, shared: &Shared, socket: &Socket) -> Sent {
+    /// The slots of super-packets are given back.
+    pub(crate) fn send(&mut self, shared: &Shared, pools: &Pools, socket: &Socket) -> Sent {
         self.close();
         let packets = &self.packets;
-        let slices: [[IoSlice<'_>; 1]; BATCH] = std::array::from_fn(|index| {
-            let bytes = packets.get(index).map_or(0..0, |packet| packet.start..packet.end());
-            [IoSlice::new(&self.memory[bytes])]
+        let parts: [[IoSlice<'_>; 2]; BATCH] = std::array::from_fn(|index| {
+            let packet = packets.get(index);
+            let bytes = packet.map_or(0..0, |packet| packet.start..packet.end());
+            let rest = packet.and_then(|packet| packet.rest.as_ref()).and_then(|rest| {
+                pools.get(&rest.packet.pool)?.view.mapping().io_slice(rest.offset, rest.bytes)
+            });
+            [IoSlice::new(&self.memory[bytes]), rest.unwrap_or(IoSlice::new(&[]))]
+        });
+        let slices: [&[IoSlice<'_>]; BATCH] = std::array::from_fn(|index| {
+            let parts = &parts[index];
+            let is_long = packets.get(index).is_some_and(|packet| packet.rest.is_some());
+            if is_long { &parts[..] } else { &parts[..1] }
         });
         let addresses: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
         let mut sent = Sent::default();
@@ -251,9 +327,9 @@ impl Outbox {
                 Ok(results) => {
                     let taken = results.count().max(1);
                     for packet in packets.iter().skip(from).take(taken) {
-                        count!(shared, packet.interface, tx_packets, packet.frames.into());
+                        count!(shared, packet.interface, tx_packets, packet.frames);
                         count!(shared, packet.interface, tx_bytes, packet.counted_bytes);
-                        sent.frames += u64::from(packet.frames);
+                        sent.frames += packet.frames;
                         sent.merged |= packet.frames > 1;
                     }
                     if let Some(time_ns) = tapped {
@@ -265,7 +341,7 @@ impl Outbox {
                 // The first packet was refused: the rest may still go.
                 Err(why) => {
                     let packet = &packets[from];
-                    count!(shared, packet.interface, tx_drop_device, packet.frames.into());
+                    count!(shared, packet.interface, tx_drop_device, packet.frames);
                     if let Some(time_ns) = tapped {
                         self.tap(shared, from, cause!(tx_drop_device), time_ns);
                     }
@@ -273,6 +349,9 @@ impl Outbox {
                     from += 1;
                 }
             }
+        }
+        for rest in self.packets.iter().filter_map(|packet| packet.rest.as_ref()) {
+            pools.give_back(shared, &rest.packet);
         }
         self.packets.clear();
         sent

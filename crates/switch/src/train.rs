@@ -25,15 +25,67 @@ const MAX_BYTES: usize = 65_535;
 
 /// Least bytes of payload of a segment that is merged with the next one: fewer than 48 no sender
 /// makes of a stream (`TCP_MIN_SND_MSS`).
-const MIN_PAYLOAD: usize = 48;
+pub(crate) const MIN_PAYLOAD: usize = 48;
 
-const NETWORK: usize = EthernetHeader::LEN;
+pub(crate) const NETWORK: usize = EthernetHeader::LEN;
 
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`: the checksum's field holds that of the pseudo-header only.
 const NEEDS_CHECKSUM: u8 = 1;
 /// `VIRTIO_NET_HDR_GSO_TCPV4` and `_TCPV6`: the protocol to segment.
 const TCP_IPV4: u8 = 1;
 const TCP_IPV6: u8 = 4;
+
+/// Whether a frame of `length` bytes that begins with `head` is of IPv4, and where its TCP header
+/// is. `None` for all but TCP right behind a plain IP header.
+pub(crate) fn protocols(head: &[u8], length: usize) -> Option<(bool, usize)> {
+    let (ethernet, rest) = EthernetHeader::parse(head)?;
+    match ethernet.ether_type {
+        EtherType::IPV4 => {
+            let (ip, _) = Ipv4Header::parse(rest)?;
+            let plain = ip.version_ihl == 0x45 && !ip.is_fragment();
+            let whole = NETWORK + usize::from(ip.total_len.get()) == length;
+            (plain && whole && ip.protocol == IpProtocol::TCP).then_some(())?;
+            Some((true, NETWORK + Ipv4Header::LEN))
+        }
+        EtherType::IPV6 => {
+            let (ip, _) = Ipv6Header::parse(rest)?;
+            let transport = NETWORK + Ipv6Header::LEN;
+            let whole = transport + usize::from(ip.payload_len.get()) == length;
+            (ip.version() == 6 && whole && ip.next_header == IpProtocol::TCP).then_some(())?;
+            Some((false, transport))
+        }
+        _ => None,
+    }
+}
+
+/// The sum over the pseudo-header of a frame with `bytes` of TCP.
+pub(crate) fn pseudo(ipv4: bool, frame: &[u8], bytes: usize) -> Option<Sum> {
+    Some(if ipv4 {
+        let ip = Ipv4Header::at(frame, NETWORK)?;
+        let (source, destination) = (ip.source_addr(), ip.destination_addr());
+        checksum::pseudo_v4(source, destination, IpProtocol::TCP, u16::try_from(bytes).ok()?)
+    } else {
+        let ip = Ipv6Header::at(frame, NETWORK)?;
+        let (source, destination) = (ip.source.into(), ip.destination.into());
+        checksum::pseudo_v6(source, destination, IpProtocol::TCP, u32::try_from(bytes).ok()?)
+    })
+}
+
+/// The header, before a packet on the socket, of one that the device is to cut.
+pub(crate) fn offload(
+    ipv4: bool,
+    headers: usize,
+    segment: usize,
+    transport: usize,
+) -> [u8; OFFLOAD_BYTES] {
+    let mut offload = [0; OFFLOAD_BYTES];
+    offload[..2].copy_from_slice(&[NEEDS_CHECKSUM, if ipv4 { TCP_IPV4 } else { TCP_IPV6 }]);
+    let numbers = [headers, segment, transport, tcp::CHECKSUM_OFFSET];
+    for (field, number) in offload[2..].chunks_exact_mut(2).zip(numbers) {
+        field.copy_from_slice(&(number as u16).to_ne_bytes());
+    }
+    offload
+}
 
 /// A TCP segment that may be merged with those beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,24 +105,7 @@ impl Segment {
     /// The segment in a frame of `length` bytes that begins with `head`; `None` if it may not be
     /// merged. `head` is all of it or at least [`MAX_HEADERS`].
     pub(crate) fn parse(head: &[u8], length: usize) -> Option<Self> {
-        let (ethernet, rest) = EthernetHeader::parse(head)?;
-        let (ipv4, transport) = match ethernet.ether_type {
-            EtherType::IPV4 => {
-                let (ip, _) = Ipv4Header::parse(rest)?;
-                let plain = ip.version_ihl == 0x45 && !ip.is_fragment();
-                let whole = NETWORK + usize::from(ip.total_len.get()) == length;
-                (plain && whole && ip.protocol == IpProtocol::TCP).then_some(())?;
-                (true, NETWORK + Ipv4Header::LEN)
-            }
-            EtherType::IPV6 => {
-                let (ip, _) = Ipv6Header::parse(rest)?;
-                let transport = NETWORK + Ipv6Header::LEN;
-                let whole = transport + usize::from(ip.payload_len.get()) == length;
-                (ip.version() == 6 && whole && ip.next_header == IpProtocol::TCP).then_some(())?;
-                (false, transport)
-            }
-            _ => return None,
-        };
+        let (ipv4, transport) = protocols(head, length)?;
         let tcp = TcpHeader::at(head, transport)?;
         let headers = transport + tcp.header_len();
         let plain = tcp.flags & !tcp::flag::PSH == tcp::flag::ACK && tcp.data_offset & 0xf == 0;
@@ -113,15 +148,7 @@ impl Segment {
 
     /// Sum over its pseudo-header, with `bytes` of TCP.
     fn pseudo(&self, frame: &[u8], bytes: usize) -> Option<Sum> {
-        Some(if self.ipv4 {
-            let ip = Ipv4Header::at(frame, NETWORK)?;
-            let (source, destination) = (ip.source_addr(), ip.destination_addr());
-            checksum::pseudo_v4(source, destination, IpProtocol::TCP, u16::try_from(bytes).ok()?)
-        } else {
-            let ip = Ipv6Header::at(frame, NETWORK)?;
-            let (source, destination) = (ip.source.into(), ip.destination.into());
-            checksum::pseudo_v6(source, destination, IpProtocol::TCP, u32::try_from(bytes).ok()?)
-        })
+        pseudo(self.ipv4, frame, bytes)
     }
 
     /// Whether the checksums of its headers `head`, and of the bytes behind them, are right.
@@ -199,10 +226,9 @@ impl Train {
     /// the socket.
     pub(crate) fn finish(&self, frame: &mut [u8]) -> [u8; OFFLOAD_BYTES] {
         let Self { first, last, segments, .. } = self;
-        let mut offload = [0; OFFLOAD_BYTES];
         let bytes = frame.len() - first.transport;
         let Some(pseudo) = first.pseudo(frame, bytes).filter(|_| *segments > 1) else {
-            return offload;
+            return [0; OFFLOAD_BYTES];
         };
         if let Some(ip) = Ipv4Header::at_mut(frame, NETWORK).filter(|_| first.ipv4) {
             let (old, new) = (ip.total_len.get(), (bytes + Ipv4Header::LEN) as u16);
@@ -215,13 +241,7 @@ impl Train {
             tcp.flags |= if last.push { tcp::flag::PSH } else { 0 };
             tcp.checksum.set(pseudo.fold());
         }
-        offload[..2]
-            .copy_from_slice(&[NEEDS_CHECKSUM, if first.ipv4 { TCP_IPV4 } else { TCP_IPV6 }]);
-        let numbers = [first.headers, first.payload, first.transport, tcp::CHECKSUM_OFFSET];
-        for (field, number) in offload[2..].chunks_exact_mut(2).zip(numbers) {
-            field.copy_from_slice(&(number as u16).to_ne_bytes());
-        }
-        offload
+        offload(first.ipv4, first.headers, first.payload, first.transport)
     }
 }
 

@@ -34,7 +34,7 @@ use crate::tables::{Interface, Pool, Port, Shared, Tables, Wake, count};
 use crate::tunnels::Tunnels;
 
 /// Longest frame that may leave live, with any outer headers.
-const LONGEST_LIVE: u16 = (MAX_LIVE_FRAME - MAX_ENCAP) as u16;
+pub(crate) const LONGEST_LIVE: u16 = (MAX_LIVE_FRAME - MAX_ENCAP) as u16;
 
 /// A router that has sent so many packets since busy ones were counted is one.
 const BUSY_PACKETS: u32 = 4;
@@ -282,8 +282,16 @@ impl Worker {
             let policy = place.and_then(|place| interfaces.get(*place));
             match (pools.get(&packet.pool), policy) {
                 (Some(pool), Some(from)) => {
-                    let merge = merges.is_some();
-                    self.outbox.add(&self.shared, &pool.view, &from.policy, packet, merge);
+                    if packet.word.is_long() {
+                        let view = &pool.view;
+                        if self.outbox.add_long(&self.shared, view, &from.policy, packet) {
+                            // The socket copies its payload out of the slot.
+                            continue;
+                        }
+                    } else {
+                        let merge = merges.is_some();
+                        self.outbox.add(&self.shared, &pool.view, &from.policy, packet, merge);
+                    }
                 }
                 // Its interface has gone while it waited.
                 _ => count!(self.shared, packet.interface, tx_drop_queue, 1),
@@ -291,7 +299,7 @@ impl Worker {
             pools.give_back(&self.shared, &packet);
         }
         self.stats.socket_calls += 1;
-        let sent = self.outbox.send(&self.shared, &port.socket);
+        let sent = self.outbox.send(&self.shared, pools, &port.socket);
         self.stats.socket_frames += sent.frames;
         if sent.merged_refused
             && let Some(now) = merges
@@ -566,7 +574,6 @@ impl Worker {
     /// Gives back the slots of this pool that a killed switch held: all but those in a transmit
     /// ring. Those in a transmit list are not held; see [`Live`].
     fn reclaim(&mut self, pool: u32, view: &PoolView, relay: bool) {
-        let slots = view.layout().geometry.slots;
         // A packet that was passed but stands in its ring yet would stop the ring, there and for
         // ever. A held entry differs from one that came a lap later.
         for row in (0..MAX_INTERFACES).map(|id| self.shared.interfaces.get(id)) {
@@ -575,7 +582,7 @@ impl Worker {
             if row.pool_id() == pool
                 && row.max_frame != 0
                 && let Some(word) = ring.peek(last)
-                && self.shared.held.has(pool, word.slot() & (slots - 1))
+                && self.shared.held.has(pool, view.mask(word.slot()))
             {
                 ring.clear(last);
             }
@@ -583,10 +590,10 @@ impl Worker {
         for interface in 0..view.layout().geometry.interfaces {
             // A relay's are taken from the receive ring.
             for word in view.tx(interface).snapshot().chain(view.rx(interface).snapshot()) {
-                self.shared.held.give(pool, word.slot() & (slots - 1));
+                self.shared.held.give(pool, view.mask(word.slot()));
             }
         }
-        for slot in self.shared.held.of(pool, slots) {
+        for slot in self.shared.held.of(pool, view.layout()) {
             self.shared.give_back(view, pool, europa_pool::Word::free(slot));
         }
     }

@@ -102,9 +102,11 @@ pub(crate) fn call_at(call: &mut Option<Call>, count: u64, context: &mut Context
 }
 
 impl Class for Counter {
-    const INFO: ClassInfo = ClassInfo::new("Counter", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("Counter", "1/1").inline().keeps_long();
 }
 
+/// Shorter packets are no super-packets.
+const FRAME: usize = 1514;
 /// Shortest time over which a rate is taken.
 const WINDOW_NS: u64 = 1_000_000_000;
 
@@ -158,6 +160,11 @@ impl Element for Counter {
         self.measure(context.now_ns());
         self.count += batch.len() as u64;
         self.byte_count += batch.iter().map(|packet| packet.len() as u64).sum::<u64>();
+        // Super-packets count as their segments.
+        for packet in batch.iter().filter(|packet| packet.len() > FRAME && packet.is_long()) {
+            self.count += packet.frames() - 1;
+            self.byte_count += packet.wire_bytes() - packet.len() as u64;
+        }
         if self.count_call.is_some() || self.byte_count_call.is_some() {
             call_at(&mut self.count_call, self.count, context);
             call_at(&mut self.byte_count_call, self.byte_count, context);

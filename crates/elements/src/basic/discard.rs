@@ -44,7 +44,7 @@ impl Default for Discard {
 }
 
 impl Class for Discard {
-    const INFO: ClassInfo = ClassInfo::new("Discard", "1/0").inline().consumes();
+    const INFO: ClassInfo = ClassInfo::new("Discard", "1/0").inline().consumes().keeps_long();
 }
 
 impl Element for Discard {

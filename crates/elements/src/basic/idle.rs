@@ -27,7 +27,7 @@ pub(crate) struct Idle;
 
 impl Class for Idle {
     const INFO: ClassInfo =
-        ClassInfo::new("Idle", "-/-").flow("x/y").inline().consumes().also(&["SimpleIdle"]);
+        ClassInfo::new("Idle", "-/-").flow("x/y").inline().consumes().also(&["SimpleIdle"]).keeps_long();
 }
 
 impl Element for Idle {

@@ -25,7 +25,7 @@ use crate::prelude::*;
 pub(crate) struct PushNull;
 
 impl Class for PushNull {
-    const INFO: ClassInfo = ClassInfo::new("PushNull", "1/1").processing("h/h").inline();
+    const INFO: ClassInfo = ClassInfo::new("PushNull", "1/1").processing("h/h").inline().keeps_long();
 }
 
 impl Element for PushNull {}

@@ -80,7 +80,7 @@ impl Default for EtherSwitch {
 
 impl Class for EtherSwitch {
     const INFO: ClassInfo =
-        ClassInfo::new("EtherSwitch", "-/=").processing("h/h").flow("#/[^#]").inline();
+        ClassInfo::new("EtherSwitch", "-/=").processing("h/h").flow("#/[^#]").inline().keeps_long();
 }
 
 /// Where a frame goes.

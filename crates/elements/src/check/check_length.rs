@@ -28,7 +28,7 @@ pub(crate) struct CheckLength {
 }
 
 impl Class for CheckLength {
-    const INFO: ClassInfo = ClassInfo::new("CheckLength", "1/1-2").processing("a/ah").inline();
+    const INFO: ClassInfo = ClassInfo::new("CheckLength", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 impl Element for CheckLength {
@@ -38,7 +38,8 @@ impl Element for CheckLength {
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
-        batch.filter(|packet| packet.len() <= self.length, |packet| context.push(1, packet));
+        batch
+            .filter(|packet| !packet.is_longer_than(self.length), |packet| context.push(1, packet));
     }
 
     handlers! { this, context, value;

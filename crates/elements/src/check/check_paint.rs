@@ -32,7 +32,7 @@ pub(crate) struct CheckPaint {
 }
 
 impl Class for CheckPaint {
-    const INFO: ClassInfo = ClassInfo::new("CheckPaint", "1/1-2").processing("a/ah").inline();
+    const INFO: ClassInfo = ClassInfo::new("CheckPaint", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 impl Element for CheckPaint {

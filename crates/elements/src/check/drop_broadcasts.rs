@@ -31,7 +31,7 @@ pub(crate) struct DropBroadcasts {
 }
 
 impl Class for DropBroadcasts {
-    const INFO: ClassInfo = ClassInfo::new("DropBroadcasts", "1/1-2").processing("a/ah").inline();
+    const INFO: ClassInfo = ClassInfo::new("DropBroadcasts", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 impl Each for DropBroadcasts {

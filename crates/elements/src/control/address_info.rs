@@ -37,7 +37,7 @@ use crate::control::script::shift_word;
 pub(crate) struct AddressInfo;
 
 impl Class for AddressInfo {
-    const INFO: ClassInfo = ClassInfo::new("AddressInfo", "0/0").phase(Phase::Info).inline();
+    const INFO: ClassInfo = ClassInfo::new("AddressInfo", "0/0").phase(Phase::Info).inline().keeps_long();
 }
 
 /// The readings of one word.

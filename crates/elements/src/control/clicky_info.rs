@@ -25,7 +25,7 @@ use crate::prelude::*;
 pub(crate) struct ClickyInfo;
 
 impl Class for ClickyInfo {
-    const INFO: ClassInfo = ClassInfo::new("ClickyInfo", "0/0").inline();
+    const INFO: ClassInfo = ClassInfo::new("ClickyInfo", "0/0").inline().keeps_long();
 }
 
 impl Element for ClickyInfo {

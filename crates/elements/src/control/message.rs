@@ -29,7 +29,7 @@ pub(crate) struct Message {
 }
 
 impl Class for Message {
-    const INFO: ClassInfo = ClassInfo::new("Message", "0/0").inline();
+    const INFO: ClassInfo = ClassInfo::new("Message", "0/0").inline().keeps_long();
 }
 
 impl Element for Message {

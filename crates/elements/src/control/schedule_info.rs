@@ -35,7 +35,7 @@ pub(crate) struct ScheduleInfo {
 }
 
 impl Class for ScheduleInfo {
-    const INFO: ClassInfo = ClassInfo::new("ScheduleInfo", "0/0").phase(Phase::Last).inline();
+    const INFO: ClassInfo = ClassInfo::new("ScheduleInfo", "0/0").phase(Phase::Last).inline().keeps_long();
 }
 
 impl Element for ScheduleInfo {

@@ -96,7 +96,7 @@ impl FromDevice {
 }
 
 impl Class for FromDevice {
-    const INFO: ClassInfo = ClassInfo::new("FromDevice", "0/1").processing("h/h").inline();
+    const INFO: ClassInfo = ClassInfo::new("FromDevice", "0/1").processing("h/h").inline().keeps_long();
 }
 
 impl Element for FromDevice {

@@ -122,7 +122,7 @@ pub(crate) struct HostGate {
 }
 
 impl Class for HostGate {
-    const INFO: ClassInfo = ClassInfo::new("HostGate", "1/2").processing("h/h").inline();
+    const INFO: ClassInfo = ClassInfo::new("HostGate", "1/2").processing("h/h").inline().keeps_long();
 }
 
 impl HostGate {
@@ -130,7 +130,7 @@ impl HostGate {
     fn output(&mut self, packet: &Packet) -> u16 {
         let policy = &self.policy;
         let data = packet.data();
-        if data.len() > policy.longest {
+        if packet.is_longer_than(policy.longest) {
             match policy.down {
                 true => self.dropped_down += 1,
                 false => self.dropped_long += 1,

@@ -55,7 +55,7 @@ pub(crate) struct HostPolice {
 }
 
 impl Class for HostPolice {
-    const INFO: ClassInfo = ClassInfo::new("HostPolice", "3/2").processing("h/h").inline();
+    const INFO: ClassInfo = ClassInfo::new("HostPolice", "3/2").processing("h/h").inline().keeps_long();
 }
 
 /// The class of a frame by its contents.

@@ -61,7 +61,7 @@ impl Default for ToDevice {
 }
 
 impl Class for ToDevice {
-    const INFO: ClassInfo = ClassInfo::new("ToDevice", "1/0").inline();
+    const INFO: ClassInfo = ClassInfo::new("ToDevice", "1/0").inline().keeps_long();
 }
 
 impl ToDevice {

@@ -55,7 +55,7 @@ pub(crate) struct ToHost {
 }
 
 impl Class for ToHost {
-    const INFO: ClassInfo = ClassInfo::new("ToHost", "1/0").processing("h/h").inline();
+    const INFO: ClassInfo = ClassInfo::new("ToHost", "1/0").processing("h/h").inline().keeps_long();
 }
 
 impl Element for ToHost {

@@ -36,7 +36,7 @@ pub(crate) struct FixIPSrc {
 }
 
 impl Class for FixIPSrc {
-    const INFO: ClassInfo = ClassInfo::new("FixIPSrc", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("FixIPSrc", "1/1").inline().keeps_long();
 }
 
 impl FixIPSrc {

@@ -29,7 +29,7 @@ pub(crate) struct GetIP6Address {
 }
 
 impl Class for GetIP6Address {
-    const INFO: ClassInfo = ClassInfo::new("GetIP6Address", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("GetIP6Address", "1/1").inline().keeps_long();
 }
 
 impl Element for GetIP6Address {

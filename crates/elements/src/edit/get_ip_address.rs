@@ -36,7 +36,7 @@ pub(crate) struct GetIPAddress {
 }
 
 impl Class for GetIPAddress {
-    const INFO: ClassInfo = ClassInfo::new("GetIPAddress", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("GetIPAddress", "1/1").inline().keeps_long();
 }
 
 impl Each for GetIPAddress {

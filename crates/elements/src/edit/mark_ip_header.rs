@@ -26,7 +26,7 @@ use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, El
 pub(crate) struct MarkIPHeader(usize);
 
 impl Class for MarkIPHeader {
-    const INFO: ClassInfo = ClassInfo::new("MarkIPHeader", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("MarkIPHeader", "1/1").inline().keeps_long();
 }
 
 impl Element for MarkIPHeader {

@@ -34,7 +34,7 @@ pub(crate) struct Paint {
 }
 
 impl Class for Paint {
-    const INFO: ClassInfo = ClassInfo::new("Paint", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("Paint", "1/1").inline().keeps_long();
 }
 
 impl Each for Paint {

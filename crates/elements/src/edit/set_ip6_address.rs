@@ -32,7 +32,7 @@ impl Default for SetIP6Address {
 }
 
 impl Class for SetIP6Address {
-    const INFO: ClassInfo = ClassInfo::new("SetIP6Address", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("SetIP6Address", "1/1").inline().keeps_long();
 }
 
 impl Element for SetIP6Address {

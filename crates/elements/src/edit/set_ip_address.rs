@@ -38,7 +38,7 @@ impl Default for SetIPAddress {
 }
 
 impl Class for SetIPAddress {
-    const INFO: ClassInfo = ClassInfo::new("SetIPAddress", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("SetIPAddress", "1/1").inline().keeps_long();
 }
 
 impl Element for SetIPAddress {

@@ -51,7 +51,7 @@ impl std::fmt::Display for Number {
 }
 
 impl Class for SetQueue {
-    const INFO: ClassInfo = ClassInfo::new("SetQueue", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("SetQueue", "1/1").inline().keeps_long();
 }
 
 impl Each for SetQueue {

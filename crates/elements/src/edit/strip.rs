@@ -28,7 +28,7 @@ use europa_engine::{
 pub(crate) struct Strip(usize);
 
 impl Class for Strip {
-    const INFO: ClassInfo = ClassInfo::new("Strip", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("Strip", "1/1").inline().keeps_long();
 }
 
 impl Each for Strip {

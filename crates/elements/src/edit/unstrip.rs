@@ -31,7 +31,7 @@ pub(crate) struct Unstrip {
 }
 
 impl Class for Unstrip {
-    const INFO: ClassInfo = ClassInfo::new("Unstrip", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("Unstrip", "1/1").inline().keeps_long();
 }
 
 impl Element for Unstrip {

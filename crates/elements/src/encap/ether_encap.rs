@@ -34,7 +34,7 @@ pub(crate) struct EtherEncap {
 }
 
 impl Class for EtherEncap {
-    const INFO: ClassInfo = ClassInfo::new("EtherEncap", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("EtherEncap", "1/1").inline().keeps_long();
 }
 
 impl EtherEncap {

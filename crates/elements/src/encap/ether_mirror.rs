@@ -25,7 +25,7 @@ use crate::prelude::*;
 pub(crate) struct EtherMirror;
 
 impl Class for EtherMirror {
-    const INFO: ClassInfo = ClassInfo::new("EtherMirror", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("EtherMirror", "1/1").inline().keeps_long();
 }
 
 impl Element for EtherMirror {

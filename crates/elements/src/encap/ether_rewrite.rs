@@ -31,7 +31,7 @@ pub(crate) struct EtherRewrite {
 }
 
 impl Class for EtherRewrite {
-    const INFO: ClassInfo = ClassInfo::new("EtherRewrite", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("EtherRewrite", "1/1").inline().keeps_long();
 }
 
 impl Element for EtherRewrite {

@@ -31,7 +31,7 @@ pub(crate) struct VLANDecap {
 }
 
 impl Class for VLANDecap {
-    const INFO: ClassInfo = ClassInfo::new("VLANDecap", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("VLANDecap", "1/1").inline().keeps_long();
 }
 
 impl Element for VLANDecap {

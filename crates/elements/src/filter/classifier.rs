@@ -115,7 +115,7 @@ impl Default for Classifier {
 }
 
 impl Class for Classifier {
-    const INFO: ClassInfo = ClassInfo::new("Classifier", "1/-").processing("h/h").inline();
+    const INFO: ClassInfo = ClassInfo::new("Classifier", "1/-").processing("h/h").inline().keeps_long();
 }
 
 /// Compares four bytes.

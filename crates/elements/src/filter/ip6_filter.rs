@@ -37,7 +37,7 @@ pub(crate) struct IP6Filter(IPFilter);
 
 impl Class for IP6Filter {
     const INFO: ClassInfo =
-        ClassInfo::new("IP6Filter", "1/-").processing("h/h").flow("x/x").inline();
+        ClassInfo::new("IP6Filter", "1/-").processing("h/h").flow("x/x").inline().keeps_long();
 }
 
 impl Element for IP6Filter {

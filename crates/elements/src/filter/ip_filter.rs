@@ -45,7 +45,7 @@ pub(crate) struct IPFilter {
 
 impl Class for IPFilter {
     const INFO: ClassInfo =
-        ClassInfo::new("IPFilter", "1/-").processing("h/h").flow("x/x").inline();
+        ClassInfo::new("IPFilter", "1/-").processing("h/h").flow("x/x").inline().keeps_long();
 }
 
 /// The target of a pattern, and its text.

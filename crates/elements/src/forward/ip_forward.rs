@@ -91,7 +91,7 @@ impl Family for u32 {
         let Some(header) = packet.network_header().and_then(<[u8]>::first_chunk::<20>) else {
             return Verdict::Host;
         };
-        match (header[8], packet.len() > mtu, header[6] & 0x40 != 0) {
+        match (header[8], packet.is_longer_than(mtu), header[6] & 0x40 != 0) {
             (0 | 1, ..) | (_, true, true) => Verdict::Host,
             (_, true, false) => Verdict::TooLong,
             _ => Verdict::Good,
@@ -135,7 +135,7 @@ impl Family for u128 {
         let Some(header) = packet.network_header().and_then(<[u8]>::first_chunk::<40>) else {
             return Verdict::Host;
         };
-        if header[7] <= 1 || packet.len() > mtu { Verdict::Host } else { Verdict::Good }
+        if header[7] <= 1 || packet.is_longer_than(mtu) { Verdict::Host } else { Verdict::Good }
     }
 
     #[inline(always)]
@@ -443,7 +443,7 @@ macro_rules! forward_class {
         pub(crate) struct $name(Forward<$address>);
 
         impl Class for $name {
-            const INFO: ClassInfo = ClassInfo::new($text, $ports).processing("h/h").inline();
+            const INFO: ClassInfo = ClassInfo::new($text, $ports).processing("h/h").inline().keeps_long();
         }
 
         impl Element for $name {

@@ -53,7 +53,7 @@ pub(crate) struct IPFragmenter {
 }
 
 impl Class for IPFragmenter {
-    const INFO: ClassInfo = ClassInfo::new("IPFragmenter", "1/1-2").processing("h/h").inline();
+    const INFO: ClassInfo = ClassInfo::new("IPFragmenter", "1/1-2").processing("h/h").inline().keeps_long();
 }
 
 /// Smallest MTU.
@@ -118,7 +118,8 @@ impl IPFragmenter {
         let first_len = room(header_len);
         let (mut later, later_len) = later_header(&whole);
         let each = room(later_len);
-        if first_len < 8 || (header.dont_fragment() && self.honor_df) {
+        // Super-packets have DF, so that routers need not cut them.
+        if first_len < 8 || packet.is_long() || (header.dont_fragment() && self.honor_df) {
             return Err(Refusal::MustNot);
         }
         if header.dont_fragment() {
@@ -168,7 +169,7 @@ impl IPFragmenter {
 impl Each for IPFragmenter {
     #[inline(always)]
     fn each(&mut self, packet: &mut Packet, _: u16) -> Verdict {
-        if packet.network_len() <= self.mtu { Verdict::ON } else { Verdict::ALONE }
+        if packet.is_network_longer_than(self.mtu) { Verdict::ALONE } else { Verdict::ON }
     }
 }
 
@@ -186,14 +187,14 @@ impl Element for IPFragmenter {
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
         let mtu = self.mtu;
-        if batch.iter().all(|packet| packet.network_len() <= mtu) {
+        if !batch.iter().any(|packet| packet.is_network_longer_than(mtu)) {
             context.forward(0, batch);
             return;
         }
         // Everything goes one by one now, so that packets keep their order.
         let mut fragments = context.take_batch();
         for mut packet in batch.drain() {
-            if packet.network_len() <= mtu {
+            if !packet.is_network_longer_than(mtu) {
                 context.push(0, packet);
                 continue;
             }

@@ -34,7 +34,7 @@ pub(crate) struct IPInputCombo {
 }
 
 impl Class for IPInputCombo {
-    const INFO: ClassInfo = ClassInfo::new("IPInputCombo", "1/1").inline();
+    const INFO: ClassInfo = ClassInfo::new("IPInputCombo", "1/1").inline().keeps_long();
 }
 
 impl Element for IPInputCombo {

@@ -42,7 +42,7 @@ pub(crate) struct IPOutputCombo {
 }
 
 impl Class for IPOutputCombo {
-    const INFO: ClassInfo = ClassInfo::new("IPOutputCombo", "1/5").processing("h/h").inline();
+    const INFO: ClassInfo = ClassInfo::new("IPOutputCombo", "1/5").processing("h/h").inline().keeps_long();
 }
 
 impl IPOutputCombo {
@@ -54,7 +54,7 @@ impl IPOutputCombo {
         self.source.fix_one(packet);
         match decrement(packet, true) {
             false => 3,
-            true if packet.len() > self.mtu => 4,
+            true if packet.is_longer_than(self.mtu) => 4,
             true => 0,
         }
     }

@@ -94,7 +94,7 @@ impl Default for ICMP6Error {
 }
 
 impl Class for ICMP6Error {
-    const INFO: ClassInfo = ClassInfo::new("ICMP6Error", "1/1").inline().consumes();
+    const INFO: ClassInfo = ClassInfo::new("ICMP6Error", "1/1").inline().consumes().keeps_long();
 }
 
 /// As far as any packet gets, as from Click.

@@ -40,7 +40,7 @@ pub(crate) struct ICMP6PingResponder {
 
 impl Class for ICMP6PingResponder {
     const INFO: ClassInfo =
-        ClassInfo::new("ICMP6PingResponder", "1/1-2").processing("a/ah").inline();
+        ClassInfo::new("ICMP6PingResponder", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 const HOP_LIMIT: u8 = 64;

@@ -107,7 +107,7 @@ impl Default for ICMPError {
 }
 
 impl Class for ICMPError {
-    const INFO: ClassInfo = ClassInfo::new("ICMPError", "1/1").inline().consumes();
+    const INFO: ClassInfo = ClassInfo::new("ICMPError", "1/1").inline().consumes().keeps_long();
 }
 
 /// Smallest MTU: two headers of 60 bytes and 16 of ICMP.

@@ -35,7 +35,7 @@ pub(crate) struct ICMPPingResponder;
 
 impl Class for ICMPPingResponder {
     const INFO: ClassInfo =
-        ClassInfo::new("ICMPPingResponder", "1/1-2").processing("a/ah").inline();
+        ClassInfo::new("ICMPPingResponder", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 /// Whether a packet may come from or go to this address alone.

@@ -32,7 +32,7 @@ use crate::prelude::*;
 pub(crate) struct RangeIPLookup(RadixIPLookup);
 
 impl Class for RangeIPLookup {
-    const INFO: ClassInfo = ClassInfo::new("RangeIPLookup", "1/-").processing("h/h").inline();
+    const INFO: ClassInfo = ClassInfo::new("RangeIPLookup", "1/-").processing("h/h").inline().keeps_long();
 }
 
 impl Element for RangeIPLookup {

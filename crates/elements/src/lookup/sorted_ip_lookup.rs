@@ -32,7 +32,7 @@ use crate::prelude::*;
 pub(crate) struct SortedIPLookup(RadixIPLookup);
 
 impl Class for SortedIPLookup {
-    const INFO: ClassInfo = ClassInfo::new("SortedIPLookup", "1/-").processing("h/h").inline();
+    const INFO: ClassInfo = ClassInfo::new("SortedIPLookup", "1/-").processing("h/h").inline().keeps_long();
 }
 
 impl Element for SortedIPLookup {

@@ -138,7 +138,7 @@ impl Default for ARPQuerier {
 
 impl Class for ARPQuerier {
     const INFO: ClassInfo =
-        ClassInfo::new("ARPQuerier", "2/1-3").processing("h/h").flow("xy/x").inline().consumes();
+        ClassInfo::new("ARPQuerier", "2/1-3").processing("h/h").flow("xy/x").inline().consumes().keeps_long();
 }
 
 /// The broadcast address of a prefix, if it has one (RFC 3021: 31 bits have not).

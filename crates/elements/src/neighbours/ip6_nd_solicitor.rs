@@ -105,7 +105,7 @@ impl Class for IP6NDSolicitor {
         .processing("h/h")
         .flow("xy/x")
         .inline()
-        .consumes();
+        .consumes().keeps_long();
 }
 
 const SECOND_NS: u64 = 1_000_000_000;

@@ -92,7 +92,7 @@ pub(crate) struct MLDReporter {
 
 impl Class for MLDReporter {
     const INFO: ClassInfo =
-        ClassInfo::new("MLDReporter", "1/1").processing("h/h").inline().consumes();
+        ClassInfo::new("MLDReporter", "1/1").processing("h/h").inline().consumes().keeps_long();
 }
 
 /// The time that a code stands for (RFC 3810 section 5.1.3).

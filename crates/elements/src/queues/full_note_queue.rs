@@ -32,7 +32,7 @@ use crate::queues::queue::Queue;
 pub(crate) struct FullNoteQueue(Queue);
 
 impl Class for FullNoteQueue {
-    const INFO: ClassInfo = ClassInfo::new("FullNoteQueue", "1/1-2").processing("h/lh").inline();
+    const INFO: ClassInfo = ClassInfo::new("FullNoteQueue", "1/1-2").processing("h/lh").inline().keeps_long();
 }
 
 impl Element for FullNoteQueue {

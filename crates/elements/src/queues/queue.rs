@@ -64,7 +64,7 @@ impl Default for Queue {
 }
 
 impl Class for Queue {
-    const INFO: ClassInfo = ClassInfo::new("Queue", "1/1-2").processing("h/lh").inline();
+    const INFO: ClassInfo = ClassInfo::new("Queue", "1/1-2").processing("h/lh").inline().keeps_long();
 }
 
 /// Largest capacity.

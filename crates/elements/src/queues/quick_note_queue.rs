@@ -37,7 +37,7 @@ impl Default for QuickNoteQueue {
 }
 
 impl Class for QuickNoteQueue {
-    const INFO: ClassInfo = ClassInfo::new("QuickNoteQueue", "1/1-2").processing("h/lh").inline();
+    const INFO: ClassInfo = ClassInfo::new("QuickNoteQueue", "1/1-2").processing("h/lh").inline().keeps_long();
 }
 
 impl Element for QuickNoteQueue {

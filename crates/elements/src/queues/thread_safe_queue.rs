@@ -32,7 +32,7 @@ use crate::queues::queue::Queue;
 pub(crate) struct ThreadSafeQueue(Queue);
 
 impl Class for ThreadSafeQueue {
-    const INFO: ClassInfo = ClassInfo::new("ThreadSafeQueue", "1/1-2").processing("h/lh").inline();
+    const INFO: ClassInfo = ClassInfo::new("ThreadSafeQueue", "1/1-2").processing("h/lh").inline().keeps_long();
 }
 
 impl Element for ThreadSafeQueue {

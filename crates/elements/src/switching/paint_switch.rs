@@ -29,7 +29,7 @@ pub(crate) struct PaintSwitch {
 }
 
 impl Class for PaintSwitch {
-    const INFO: ClassInfo = ClassInfo::new("PaintSwitch", "1/-").processing("h/h").inline();
+    const INFO: ClassInfo = ClassInfo::new("PaintSwitch", "1/-").processing("h/h").inline().keeps_long();
 }
 
 impl Element for PaintSwitch {

@@ -27,7 +27,7 @@ pub(crate) struct RoundRobinSwitch {
 }
 
 impl Class for RoundRobinSwitch {
-    const INFO: ClassInfo = ClassInfo::new("RoundRobinSwitch", "1/1-").processing("h/h").inline();
+    const INFO: ClassInfo = ClassInfo::new("RoundRobinSwitch", "1/1-").processing("h/h").inline().keeps_long();
 }
 
 impl Element for RoundRobinSwitch {

@@ -28,7 +28,7 @@ use europa_engine::{
 pub(crate) struct Switch(i64);
 
 impl Class for Switch {
-    const INFO: ClassInfo = ClassInfo::new("Switch", "1/-").processing("h/h").inline();
+    const INFO: ClassInfo = ClassInfo::new("Switch", "1/-").processing("h/h").inline().keeps_long();
 }
 
 impl Element for Switch {

@@ -26,7 +26,7 @@ use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, El
 pub(crate) struct Tee;
 
 impl Class for Tee {
-    const INFO: ClassInfo = ClassInfo::new("Tee", "1/1-").processing("h/h").inline();
+    const INFO: ClassInfo = ClassInfo::new("Tee", "1/1-").processing("h/h").inline().keeps_long();
 }
 
 impl Element for Tee {
