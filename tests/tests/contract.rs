@@ -212,7 +212,7 @@ fn steps(records: &[Record]) -> Vec<(Effect, &str, Ending)> {
     let ended = records.iter().filter_map(|r| Some((r.effect, &*r.object, r.ending?)));
     let mut all: Vec<_> =
         ended.filter(|(effect, _, e)| *effect != Effect::Look && *e != Ending::NotNow).collect();
-    let removes = |effect| matches!(effect, Effect::RemoveRouter | Effect::ClosePort);
+    let removes = |effect: Effect| matches!(effect, Effect::RemoveRouter | Effect::ClosePort);
     for run in all.chunk_by_mut(|one, next| one.0 == next.0) {
         if run.first().is_some_and(|(effect, ..)| removes(*effect)) {
             run.sort();
@@ -222,6 +222,7 @@ fn steps(records: &[Record]) -> Vec<(Effect, &str, Ending)> {
 }
 
 #[test]
+#[ignore = "runs in `make nightly`"]
 fn real_and_simulated_machine_do_the_same() {
     skip_without!("prlimit");
     let before = Leftovers::look().expect("a look");
