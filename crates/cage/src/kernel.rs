@@ -80,8 +80,14 @@ impl Shape {
         Shape { type_number, key_bytes, value_bytes, max_entries, flags }
     }
 
-    fn bytes(&self) -> u64 {
-        u64::from(self.key_bytes + self.value_bytes) * u64::from(self.max_entries)
+    /// Bytes of its keys and values; those of a ring buffer are its entries. Sizes are as a hostile object
+    /// has them, so nothing may overflow.
+    pub fn bytes(&self) -> u64 {
+        let each = match self.type_number == MapKind::Ringbuf as u32 {
+            true => 1,
+            false => u64::from(self.key_bytes) + u64::from(self.value_bytes),
+        };
+        each.saturating_mul(u64::from(self.max_entries))
     }
 }
 
@@ -153,7 +159,8 @@ impl Ready {
             }
         }
         let pairs = object.maps.iter().zip(&linked.used).filter(|(_, used)| **used);
-        let bytes: u64 = pairs.map(|(map, _)| Shape::of(map).bytes()).sum();
+        let each = pairs.map(|(map, _)| Shape::of(map).bytes());
+        let bytes = each.fold(0_u64, u64::saturating_add);
         if bytes > MAX_MAP_BYTES {
             let what = format!("the program's maps have {} MiB", bytes >> 20);
             problems.push(Problem::new(what, format!("at most {} MiB", MAX_MAP_BYTES >> 20)));
