@@ -91,6 +91,17 @@ fn after(state: &State, wish: &Wish) -> (State, Whole) {
     (state, planned.after)
 }
 
+/// The router on a node whose interface is an end of a link.
+fn owner(whole: &Whole, link: &str, node: usize) -> Option<String> {
+    let node = name(node);
+    let ends = whole.documents.routers.iter().filter(|router| {
+        let place = &whole.places[&Key::new("router", router.full_name())];
+        let mut links = router.interfaces.0.iter().filter_map(|(_, i)| i.link.as_ref());
+        place.node == node && links.any(|one| *one.value == *link)
+    });
+    ends.map(|router| router.full_name()).next()
+}
+
 fn name(node: usize) -> String {
     format!("n{node}")
 }
@@ -272,8 +283,7 @@ impl World {
                     let Some(other) = there.tunnels.get(link) else { continue };
                     let at =
                         |nodes: &[String; 2], node| nodes.iter().position(|one| *one == name(node));
-                    let (Some(end), Some(from)) =
-                        (at(&own.nodes, receiver), at(&own.nodes, sender))
+                    let (Some(_), Some(from)) = (at(&own.nodes, receiver), at(&own.nodes, sender))
                     else {
                         continue;
                     };
@@ -281,18 +291,15 @@ impl World {
                     if !is_same || own.keys[from] != other.keys[from] || other.epoch < own.epoch {
                         continue;
                     }
-                    assert_eq!(
-                        own.owners[from],
-                        other.owners[from],
-                        "{link} at n{receiver}: {}",
-                        told()
-                    );
-                    assert_eq!(
-                        own.owners[end],
-                        other.owners[end],
-                        "{link} at n{receiver}: {}",
-                        told()
-                    );
+                    for node in [receiver, sender] {
+                        let owners = [here, there].map(|whole| owner(whole, link, node));
+                        assert_eq!(
+                            owners[0],
+                            owners[1],
+                            "{link} from n{sender} at n{receiver}: {}",
+                            told()
+                        );
+                    }
                 }
             }
         }

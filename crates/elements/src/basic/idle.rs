@@ -26,8 +26,12 @@ use europa_engine::{Batch, Class, ClassInfo, Context, Element, Notifies};
 pub(crate) struct Idle;
 
 impl Class for Idle {
-    const INFO: ClassInfo =
-        ClassInfo::new("Idle", "-/-").flow("x/y").inline().consumes().also(&["SimpleIdle"]).keeps_long();
+    const INFO: ClassInfo = ClassInfo::new("Idle", "-/-")
+        .flow("x/y")
+        .inline()
+        .consumes()
+        .also(&["SimpleIdle"])
+        .keeps_long();
 }
 
 impl Element for Idle {

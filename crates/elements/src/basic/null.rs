@@ -27,7 +27,8 @@ pub(crate) struct Null;
 impl Class for Null {
     const INFO: ClassInfo = ClassInfo::new("Null", "1/1")
         .inline()
-        .also(&["Null1", "Null2", "Null3", "Null4", "Null5", "Null6", "Null7", "Null8"]).keeps_long();
+        .also(&["Null1", "Null2", "Null3", "Null4", "Null5", "Null6", "Null7", "Null8"])
+        .keeps_long();
 }
 
 impl Element for Null {}

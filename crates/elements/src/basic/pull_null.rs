@@ -25,7 +25,8 @@ use crate::prelude::*;
 pub(crate) struct PullNull;
 
 impl Class for PullNull {
-    const INFO: ClassInfo = ClassInfo::new("PullNull", "1/1").processing("l/l").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("PullNull", "1/1").processing("l/l").inline().keeps_long();
 }
 
 impl Element for PullNull {}

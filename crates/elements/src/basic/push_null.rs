@@ -25,7 +25,8 @@ use crate::prelude::*;
 pub(crate) struct PushNull;
 
 impl Class for PushNull {
-    const INFO: ClassInfo = ClassInfo::new("PushNull", "1/1").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("PushNull", "1/1").processing("h/h").inline().keeps_long();
 }
 
 impl Element for PushNull {}

@@ -41,7 +41,8 @@ pub(crate) struct CheckIP6Header {
 }
 
 impl Class for CheckIP6Header {
-    const INFO: ClassInfo = ClassInfo::new("CheckIP6Header", "1/1-2").processing("a/ah").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("CheckIP6Header", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 const LOOPBACK: [u8; 16] = Ipv6Addr::LOCALHOST.octets();

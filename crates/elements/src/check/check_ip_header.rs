@@ -64,7 +64,8 @@ impl Default for CheckIPHeader {
 }
 
 impl Class for CheckIPHeader {
-    const INFO: ClassInfo = ClassInfo::new("CheckIPHeader", "1/1-2").processing("a/ah").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("CheckIPHeader", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 /// Why a header is bad; an index of [`REASONS`].

@@ -28,7 +28,8 @@ pub(crate) struct CheckLength {
 }
 
 impl Class for CheckLength {
-    const INFO: ClassInfo = ClassInfo::new("CheckLength", "1/1-2").processing("a/ah").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("CheckLength", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 impl Element for CheckLength {

@@ -32,7 +32,8 @@ pub(crate) struct CheckPaint {
 }
 
 impl Class for CheckPaint {
-    const INFO: ClassInfo = ClassInfo::new("CheckPaint", "1/1-2").processing("a/ah").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("CheckPaint", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 impl Element for CheckPaint {

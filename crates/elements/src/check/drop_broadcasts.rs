@@ -31,7 +31,8 @@ pub(crate) struct DropBroadcasts {
 }
 
 impl Class for DropBroadcasts {
-    const INFO: ClassInfo = ClassInfo::new("DropBroadcasts", "1/1-2").processing("a/ah").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("DropBroadcasts", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 impl Each for DropBroadcasts {

@@ -43,7 +43,8 @@ pub(crate) struct DropMartians {
 }
 
 impl Class for DropMartians {
-    const INFO: ClassInfo = ClassInfo::new("DropMartians", "1/1-2").processing("a/ah").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("DropMartians", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 impl DropMartians {

@@ -37,7 +37,8 @@ use crate::control::script::shift_word;
 pub(crate) struct AddressInfo;
 
 impl Class for AddressInfo {
-    const INFO: ClassInfo = ClassInfo::new("AddressInfo", "0/0").phase(Phase::Info).inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("AddressInfo", "0/0").phase(Phase::Info).inline().keeps_long();
 }
 
 /// The readings of one word.

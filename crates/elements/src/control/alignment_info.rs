@@ -26,7 +26,8 @@ use europa_engine::{Arguments, Class, ClassInfo, ConfigError, Element, Phase};
 pub(crate) struct AlignmentInfo;
 
 impl Class for AlignmentInfo {
-    const INFO: ClassInfo = ClassInfo::new("AlignmentInfo", "0/0").phase(Phase::Info).inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("AlignmentInfo", "0/0").phase(Phase::Info).inline().keeps_long();
 }
 
 impl Element for AlignmentInfo {

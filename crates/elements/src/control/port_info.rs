@@ -29,7 +29,8 @@ use crate::control::script::shift_word;
 pub(crate) struct PortInfo;
 
 impl Class for PortInfo {
-    const INFO: ClassInfo = ClassInfo::new("PortInfo", "0/0").phase(Phase::Info).inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("PortInfo", "0/0").phase(Phase::Info).inline().keeps_long();
 }
 
 impl Element for PortInfo {

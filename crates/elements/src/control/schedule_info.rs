@@ -35,7 +35,8 @@ pub(crate) struct ScheduleInfo {
 }
 
 impl Class for ScheduleInfo {
-    const INFO: ClassInfo = ClassInfo::new("ScheduleInfo", "0/0").phase(Phase::Last).inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("ScheduleInfo", "0/0").phase(Phase::Last).inline().keeps_long();
 }
 
 impl Element for ScheduleInfo {

@@ -137,7 +137,8 @@ impl Class for Scripted<false> {
 
 impl Class for Scripted<true> {
     const INFO: ClassInfo = ClassInfo::new("DriverManager", "0/0")
-        .not_inline("runs a program of its own, which may never come to an end").keeps_long();
+        .not_inline("runs a program of its own, which may never come to an end")
+        .keeps_long();
 }
 
 const SIGNALS: &[(&str, i32)] = &[

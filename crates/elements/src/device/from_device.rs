@@ -96,7 +96,8 @@ impl FromDevice {
 }
 
 impl Class for FromDevice {
-    const INFO: ClassInfo = ClassInfo::new("FromDevice", "0/1").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("FromDevice", "0/1").processing("h/h").inline().keeps_long();
 }
 
 impl Element for FromDevice {

@@ -42,7 +42,8 @@ pub(crate) struct FromHost {
 }
 
 impl Class for FromHost {
-    const INFO: ClassInfo = ClassInfo::new("FromHost", "0/1").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("FromHost", "0/1").processing("h/h").inline().keeps_long();
 }
 
 impl Element for FromHost {

@@ -122,7 +122,8 @@ pub(crate) struct HostGate {
 }
 
 impl Class for HostGate {
-    const INFO: ClassInfo = ClassInfo::new("HostGate", "1/2").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("HostGate", "1/2").processing("h/h").inline().keeps_long();
 }
 
 impl HostGate {

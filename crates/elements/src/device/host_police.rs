@@ -55,7 +55,8 @@ pub(crate) struct HostPolice {
 }
 
 impl Class for HostPolice {
-    const INFO: ClassInfo = ClassInfo::new("HostPolice", "3/2").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("HostPolice", "3/2").processing("h/h").inline().keeps_long();
 }
 
 /// The class of a frame by its contents.

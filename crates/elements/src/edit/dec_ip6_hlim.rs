@@ -32,7 +32,8 @@ pub(crate) struct DecIP6HLIM {
 }
 
 impl Class for DecIP6HLIM {
-    const INFO: ClassInfo = ClassInfo::new("DecIP6HLIM", "1/1-2").processing("a/ah").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("DecIP6HLIM", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 impl Element for DecIP6HLIM {

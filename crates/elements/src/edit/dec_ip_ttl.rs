@@ -41,7 +41,8 @@ impl Default for DecIPTTL {
 }
 
 impl Class for DecIPTTL {
-    const INFO: ClassInfo = ClassInfo::new("DecIPTTL", "1/1-2").processing("a/ah").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("DecIPTTL", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 /// Whether the packet may go on.

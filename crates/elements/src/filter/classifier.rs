@@ -115,7 +115,8 @@ impl Default for Classifier {
 }
 
 impl Class for Classifier {
-    const INFO: ClassInfo = ClassInfo::new("Classifier", "1/-").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("Classifier", "1/-").processing("h/h").inline().keeps_long();
 }
 
 /// Compares four bytes.

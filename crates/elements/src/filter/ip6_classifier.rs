@@ -28,7 +28,8 @@ use crate::prelude::*;
 pub(crate) struct IP6Classifier(IPClassifier);
 
 impl Class for IP6Classifier {
-    const INFO: ClassInfo = ClassInfo::new("IP6Classifier", "1/-").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("IP6Classifier", "1/-").processing("h/h").inline().keeps_long();
 }
 
 impl Element for IP6Classifier {

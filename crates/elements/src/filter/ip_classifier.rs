@@ -28,7 +28,8 @@ use crate::prelude::*;
 pub(crate) struct IPClassifier(IPFilter);
 
 impl Class for IPClassifier {
-    const INFO: ClassInfo = ClassInfo::new("IPClassifier", "1/-").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("IPClassifier", "1/-").processing("h/h").inline().keeps_long();
 }
 
 impl IPClassifier {

@@ -443,7 +443,8 @@ macro_rules! forward_class {
         pub(crate) struct $name(Forward<$address>);
 
         impl Class for $name {
-            const INFO: ClassInfo = ClassInfo::new($text, $ports).processing("h/h").inline().keeps_long();
+            const INFO: ClassInfo =
+                ClassInfo::new($text, $ports).processing("h/h").inline().keeps_long();
         }
 
         impl Element for $name {

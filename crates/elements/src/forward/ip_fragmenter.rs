@@ -53,7 +53,8 @@ pub(crate) struct IPFragmenter {
 }
 
 impl Class for IPFragmenter {
-    const INFO: ClassInfo = ClassInfo::new("IPFragmenter", "1/1-2").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("IPFragmenter", "1/1-2").processing("h/h").inline().keeps_long();
 }
 
 /// Smallest MTU.

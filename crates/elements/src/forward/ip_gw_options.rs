@@ -50,7 +50,8 @@ pub(crate) struct IPGWOptions {
 }
 
 impl Class for IPGWOptions {
-    const INFO: ClassInfo = ClassInfo::new("IPGWOptions", "1/1-2").processing("a/ah").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("IPGWOptions", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 /// Flags of a time stamp (RFC 791 section 3.1): times alone, times with the addresses of the

@@ -42,7 +42,8 @@ pub(crate) struct IPOutputCombo {
 }
 
 impl Class for IPOutputCombo {
-    const INFO: ClassInfo = ClassInfo::new("IPOutputCombo", "1/5").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("IPOutputCombo", "1/5").processing("h/h").inline().keeps_long();
 }
 
 impl IPOutputCombo {

@@ -44,7 +44,8 @@ use crate::shared::ip_routes::{CHANGEABLE, IpRoutes};
 pub(crate) struct DirectIPLookup(pub(crate) IpRoutes);
 
 impl Class for DirectIPLookup {
-    const INFO: ClassInfo = ClassInfo::new("DirectIPLookup", "1/-").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("DirectIPLookup", "1/-").processing("h/h").inline().keeps_long();
 }
 
 impl Element for DirectIPLookup {

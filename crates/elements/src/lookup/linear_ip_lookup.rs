@@ -39,7 +39,8 @@ impl Default for LinearIPLookup {
 }
 
 impl Class for LinearIPLookup {
-    const INFO: ClassInfo = ClassInfo::new("LinearIPLookup", "1/-").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("LinearIPLookup", "1/-").processing("h/h").inline().keeps_long();
 }
 
 impl Element for LinearIPLookup {

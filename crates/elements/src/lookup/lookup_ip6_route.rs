@@ -53,7 +53,8 @@ pub(crate) struct LookupIP6Route {
 }
 
 impl Class for LookupIP6Route {
-    const INFO: ClassInfo = ClassInfo::new("LookupIP6Route", "1/-").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("LookupIP6Route", "1/-").processing("h/h").inline().keeps_long();
 }
 
 /// How a route is written.

@@ -48,7 +48,8 @@ use crate::shared::ip_routes::{CHANGEABLE, IpRoutes};
 pub(crate) struct RadixIPLookup(pub(crate) IpRoutes);
 
 impl Class for RadixIPLookup {
-    const INFO: ClassInfo = ClassInfo::new("RadixIPLookup", "1/-").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("RadixIPLookup", "1/-").processing("h/h").inline().keeps_long();
 }
 
 impl Element for RadixIPLookup {

@@ -32,7 +32,8 @@ use crate::prelude::*;
 pub(crate) struct RangeIPLookup(RadixIPLookup);
 
 impl Class for RangeIPLookup {
-    const INFO: ClassInfo = ClassInfo::new("RangeIPLookup", "1/-").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("RangeIPLookup", "1/-").processing("h/h").inline().keeps_long();
 }
 
 impl Element for RangeIPLookup {

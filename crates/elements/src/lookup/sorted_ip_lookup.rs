@@ -32,7 +32,8 @@ use crate::prelude::*;
 pub(crate) struct SortedIPLookup(RadixIPLookup);
 
 impl Class for SortedIPLookup {
-    const INFO: ClassInfo = ClassInfo::new("SortedIPLookup", "1/-").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("SortedIPLookup", "1/-").processing("h/h").inline().keeps_long();
 }
 
 impl Element for SortedIPLookup {

@@ -41,7 +41,8 @@ impl Class for StaticIPLookup {
     const INFO: ClassInfo = ClassInfo::new("StaticIPLookup", "1/-")
         .processing("h/h")
         .inline()
-        .also(&["LookupIPRouteMP"]).keeps_long();
+        .also(&["LookupIPRouteMP"])
+        .keeps_long();
 }
 
 impl Element for StaticIPLookup {

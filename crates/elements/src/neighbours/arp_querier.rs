@@ -137,8 +137,12 @@ impl Default for ARPQuerier {
 }
 
 impl Class for ARPQuerier {
-    const INFO: ClassInfo =
-        ClassInfo::new("ARPQuerier", "2/1-3").processing("h/h").flow("xy/x").inline().consumes().keeps_long();
+    const INFO: ClassInfo = ClassInfo::new("ARPQuerier", "2/1-3")
+        .processing("h/h")
+        .flow("xy/x")
+        .inline()
+        .consumes()
+        .keeps_long();
 }
 
 /// The broadcast address of a prefix, if it has one (RFC 3021: 31 bits have not).

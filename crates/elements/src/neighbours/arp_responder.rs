@@ -64,7 +64,8 @@ pub(crate) struct ARPResponder {
 type Entries = Vec<(Ipv4Prefix, [u8; 6])>;
 
 impl Class for ARPResponder {
-    const INFO: ClassInfo = ClassInfo::new("ARPResponder", "1/1-2").processing("a/ah").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("ARPResponder", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 /// The prefixes of one argument, and their Ethernet address.

@@ -62,7 +62,8 @@ pub(crate) struct IP6NDAdvertiser {
 }
 
 impl Class for IP6NDAdvertiser {
-    const INFO: ClassInfo = ClassInfo::new("IP6NDAdvertiser", "1/1-2").processing("a/ah").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("IP6NDAdvertiser", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
 /// All nodes of the link.

@@ -105,7 +105,8 @@ impl Class for IP6NDSolicitor {
         .processing("h/h")
         .flow("xy/x")
         .inline()
-        .consumes().keeps_long();
+        .consumes()
+        .keeps_long();
 }
 
 const SECOND_NS: u64 = 1_000_000_000;

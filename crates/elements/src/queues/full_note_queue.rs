@@ -32,7 +32,8 @@ use crate::queues::queue::Queue;
 pub(crate) struct FullNoteQueue(Queue);
 
 impl Class for FullNoteQueue {
-    const INFO: ClassInfo = ClassInfo::new("FullNoteQueue", "1/1-2").processing("h/lh").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("FullNoteQueue", "1/1-2").processing("h/lh").inline().keeps_long();
 }
 
 impl Element for FullNoteQueue {

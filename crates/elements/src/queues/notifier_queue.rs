@@ -33,7 +33,8 @@ use crate::queues::queue::Queue;
 pub(crate) struct NotifierQueue(Queue);
 
 impl Class for NotifierQueue {
-    const INFO: ClassInfo = ClassInfo::new("NotifierQueue", "1/1-2").processing("h/lh").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("NotifierQueue", "1/1-2").processing("h/lh").inline().keeps_long();
 }
 
 impl Element for NotifierQueue {

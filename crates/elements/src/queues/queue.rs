@@ -64,7 +64,8 @@ impl Default for Queue {
 }
 
 impl Class for Queue {
-    const INFO: ClassInfo = ClassInfo::new("Queue", "1/1-2").processing("h/lh").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("Queue", "1/1-2").processing("h/lh").inline().keeps_long();
 }
 
 /// Largest capacity.

@@ -37,7 +37,8 @@ impl Default for QuickNoteQueue {
 }
 
 impl Class for QuickNoteQueue {
-    const INFO: ClassInfo = ClassInfo::new("QuickNoteQueue", "1/1-2").processing("h/lh").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("QuickNoteQueue", "1/1-2").processing("h/lh").inline().keeps_long();
 }
 
 impl Element for QuickNoteQueue {

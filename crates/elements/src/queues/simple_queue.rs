@@ -33,7 +33,8 @@ use crate::queues::queue::Queue;
 pub(crate) struct SimpleQueue(Queue);
 
 impl Class for SimpleQueue {
-    const INFO: ClassInfo = ClassInfo::new("SimpleQueue", "1/1-2").processing("h/lh").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("SimpleQueue", "1/1-2").processing("h/lh").inline().keeps_long();
 }
 
 impl Element for SimpleQueue {

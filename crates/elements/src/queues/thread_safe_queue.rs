@@ -32,7 +32,8 @@ use crate::queues::queue::Queue;
 pub(crate) struct ThreadSafeQueue(Queue);
 
 impl Class for ThreadSafeQueue {
-    const INFO: ClassInfo = ClassInfo::new("ThreadSafeQueue", "1/1-2").processing("h/lh").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("ThreadSafeQueue", "1/1-2").processing("h/lh").inline().keeps_long();
 }
 
 impl Element for ThreadSafeQueue {

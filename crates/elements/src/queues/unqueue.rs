@@ -53,7 +53,8 @@ impl Default for Unqueue {
 }
 
 impl Class for Unqueue {
-    const INFO: ClassInfo = ClassInfo::new("Unqueue", "1/1").processing("l/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("Unqueue", "1/1").processing("l/h").inline().keeps_long();
 }
 
 impl Element for Unqueue {

@@ -25,7 +25,8 @@ use crate::prelude::*;
 pub(crate) struct PrioSched;
 
 impl Class for PrioSched {
-    const INFO: ClassInfo = ClassInfo::new("PrioSched", "-/1").processing("l/l").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("PrioSched", "-/1").processing("l/l").inline().keeps_long();
 }
 
 impl Element for PrioSched {

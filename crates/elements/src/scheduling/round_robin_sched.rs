@@ -27,7 +27,8 @@ pub(crate) struct RoundRobinSched {
 }
 
 impl Class for RoundRobinSched {
-    const INFO: ClassInfo = ClassInfo::new("RoundRobinSched", "-/1").processing("l/l").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("RoundRobinSched", "-/1").processing("l/l").inline().keeps_long();
 }
 
 impl Element for RoundRobinSched {

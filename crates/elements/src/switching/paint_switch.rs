@@ -29,7 +29,8 @@ pub(crate) struct PaintSwitch {
 }
 
 impl Class for PaintSwitch {
-    const INFO: ClassInfo = ClassInfo::new("PaintSwitch", "1/-").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("PaintSwitch", "1/-").processing("h/h").inline().keeps_long();
 }
 
 impl Element for PaintSwitch {

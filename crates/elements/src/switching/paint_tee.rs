@@ -36,7 +36,8 @@ pub(crate) struct PaintTee {
 }
 
 impl Class for PaintTee {
-    const INFO: ClassInfo = ClassInfo::new("PaintTee", "1/2").processing("a/ah").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("PaintTee", "1/2").processing("a/ah").inline().keeps_long();
 }
 
 impl Each for PaintTee {

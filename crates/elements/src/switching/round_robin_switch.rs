@@ -27,7 +27,8 @@ pub(crate) struct RoundRobinSwitch {
 }
 
 impl Class for RoundRobinSwitch {
-    const INFO: ClassInfo = ClassInfo::new("RoundRobinSwitch", "1/1-").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("RoundRobinSwitch", "1/1-").processing("h/h").inline().keeps_long();
 }
 
 impl Element for RoundRobinSwitch {

@@ -25,7 +25,8 @@ use crate::prelude::*;
 pub(crate) struct StaticSwitch(Option<usize>);
 
 impl Class for StaticSwitch {
-    const INFO: ClassInfo = ClassInfo::new("StaticSwitch", "1/-").processing("h/h").inline().keeps_long();
+    const INFO: ClassInfo =
+        ClassInfo::new("StaticSwitch", "1/-").processing("h/h").inline().keeps_long();
 }
 
 impl Element for StaticSwitch {
