@@ -67,7 +67,7 @@ fn what_doctor_says_here_is_explained() {
 }
 
 /// Programs that tests call, and the Debian packages they are in.
-const PACKAGES: [(&str, &str); 40] = [
+const PACKAGES: [(&str, &str); 41] = [
     ("/usr/lib/frr/bfdd", "frr"),
     ("/usr/lib/frr/frr-reload.py", "frr-pythontools"),
     ("/usr/lib/frr/ospfd", "frr"),
@@ -92,6 +92,7 @@ const PACKAGES: [(&str, &str); 40] = [
     ("ping", "iputils-ping"),
     ("pip3", "python3-pip"),
     ("pkg-config", "pkg-config"),
+    ("prlimit", "util-linux"),
     ("ps", "procps"),
     ("python3", "python3-scapy"),
     ("scapy", "python3-scapy"),
