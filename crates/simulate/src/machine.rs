@@ -94,10 +94,6 @@ struct Lies {
     unrelayed: BTreeSet<PortId>,
     /// The state that it takes for the world, as it takes back nothing.
     imagined: Option<World>,
-    /// The state that the last plan holds for.
-    planned_for: Option<Actual>,
-    /// The state that it takes for the present one.
-    former: Option<Actual>,
 }
 
 impl SimMachine {
@@ -199,7 +195,6 @@ impl SimMachine {
 
     /// A plan is computed.
     pub(crate) fn planned(&mut self, ticket: u64) -> Option<Plan> {
-        self.lies.former = self.lies.planned_for.take();
         self.plans.remove(&ticket)
     }
 

@@ -27,14 +27,12 @@ pub enum Plant {
     AstrayForgotten,
     /// A node that starts forgets unwanted objects, and leaves them there.
     LeakAtRestart,
-    /// A plan for a former state is taken.
-    LatePlan,
     /// Numbered rules of a slice are forgotten though its removal is taken back.
     RulesForgotten,
 }
 
 /// All of them, by name.
-pub const PLANTS: [(&str, Plant); 14] = [
+pub const PLANTS: [(&str, Plant); 13] = [
     ("commit-before-effect", Plant::CommitBeforeEffect),
     ("missing-inverse", Plant::MissingInverse),
     ("lost-order", Plant::LostOrder),
@@ -47,7 +45,6 @@ pub const PLANTS: [(&str, Plant); 14] = [
     ("ports-before-relays", Plant::PortsBeforeRelays),
     ("astray-forgotten", Plant::AstrayForgotten),
     ("leak-at-restart", Plant::LeakAtRestart),
-    ("late-plan", Plant::LatePlan),
     ("rules-forgotten", Plant::RulesForgotten),
 ];
 

@@ -12,7 +12,7 @@ use europa_pool::{Layout, Mapping};
 
 /// Long slots come behind the others.
 const POOL_BYTES: usize = (MAX_SLOTS + MAX_LONG_SLOTS) as usize / 8;
-const _: () = assert!(POOL_BYTES % 8 == 0);
+const _: () = assert!(POOL_BYTES.is_multiple_of(8));
 /// Bytes of the memory of held slots; only touched pages take room.
 pub const HELD_BYTES: usize = 4096 * POOL_BYTES;
 

@@ -17,7 +17,6 @@ use crate::world::{Process, SimRouter};
 
 impl Machine for SimMachine {
     fn probe(&mut self) {
-        self.lies.former = None;
         if self.plant != Some(Plant::UnchangedMeansDone) {
             self.remember();
         }
@@ -28,9 +27,6 @@ impl Machine for SimMachine {
     }
 
     fn actual(&self) -> Actual {
-        if let Some(former) = &self.lies.former {
-            return former.clone();
-        }
         let mut actual = self.belief.clone();
         // One that has ended is started again by itself.
         actual.switch |= self.timers.iter().any(|Reverse((_, _, e))| *e == Event::SwitchBack);
@@ -41,8 +37,6 @@ impl Machine for SimMachine {
         if self.killed {
             return;
         }
-        self.lies.former = None;
-        self.lies.planned_for = (self.plant == Some(Plant::LatePlan)).then(|| self.actual());
         let ticket = question.ticket().0;
         let plan = question.answer(|port| self.look(port));
         self.plans.insert(ticket, plan);
@@ -109,7 +103,6 @@ impl Machine for SimMachine {
         if self.killed {
             return Ok(Taken::Done);
         }
-        self.lies.former = None;
         let effect = Effect::of(step);
         let fault = self.fault(effect);
         self.trace(|| format!("{effect} {:?} {fault:?}", step.makes()));
@@ -172,7 +165,6 @@ impl Machine for SimMachine {
         if self.killed {
             return Ok(());
         }
-        self.lies.former = None;
         match self.fault(Effect::Settle) {
             Some(Fault::Refused) => return Err(Failure::from("queues are refused".to_owned())),
             Some(Fault::KilledBefore | Fault::KilledAfter) => self.killed = true,
