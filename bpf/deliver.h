@@ -173,7 +173,7 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 	__u64 *around;
 	__u64 *place = word_among(pool, slots, to->rx_first + (tail & to->rx_mask), &around,
 				  slot_bytes);
-	if (!place || (*(volatile __u64 *)place && *(volatile __u32 *)rx_tail == tail)) {
+	if (!is_free_place(place, rx_tail, tail)) {
 		fall_behind(to);
 		count->rx_drop_ring++;
 		return CAUSE(rx_drop_ring);
@@ -238,20 +238,9 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 	}
 	/* The place is taken first: a locked instruction would otherwise wait until the copy has left this
 	 * CPU. The reader there waits for the word. */
-	int tries = MAX_TRIES;
-	for (;;) {
-		__u32 now = __sync_val_compare_and_swap(rx_tail, tail, tail + 1);
-		if (now == tail)
-			break;
-		/* Another CPU was here since this place was seen to be free. */
-		tail = now;
-		place = word_among(pool, slots, to->rx_first + (tail & to->rx_mask), &around,
-				   slot_bytes);
-		if (!place || (*(volatile __u64 *)place && *(volatile __u32 *)rx_tail == tail))
-			goto give_back;
-		if (!is_left(&tries))
-			goto give_back;
-	}
+	if (!take_place(pool, slots, rx_tail, to->rx_first, to->rx_mask, &tail, &place, &around,
+			slot_bytes))
+		goto give_back;
 #ifdef EUROPA_TC
 	if (d->skip || tag || is_piece || length > SHORT_FRAME ||
 	    (copy_shortest_in(ctx, memory + begin, length) &&

@@ -97,8 +97,10 @@ static __always_inline int deliver_long_into(context *ctx, void *pool, __u32 poo
 
 	__u32 *rx_tail = &to->rx_tail[!!(pool_word & EUROPA_POOL_ODD)];
 	__u32 tail = *(volatile __u32 *)rx_tail;
-	__u64 *place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
-	if (!place || (*(volatile __u64 *)place && *(volatile __u32 *)rx_tail == tail)) {
+	__u64 *around;
+	__u64 *place = word_among(pool, slots, to->rx_first + (tail & to->rx_mask), &around,
+				  slot_bytes);
+	if (!is_free_place(place, rx_tail, tail)) {
 		count->rx_drop_ring += frames;
 		return 0;
 	}
@@ -120,19 +122,9 @@ static __always_inline int deliver_long_into(context *ctx, void *pool, __u32 poo
 	metadata->segment = segment;
 	metadata->excess = excess;
 
-	int tries = MAX_TRIES;
-	for (;;) {
-		__u32 now = __sync_val_compare_and_swap(rx_tail, tail, tail + 1);
-		if (now == tail)
-			break;
-		/* Another CPU was here since this place was seen to be free. */
-		tail = now;
-		place = word_at(pool, slots, to->rx_first + (tail & to->rx_mask), slot_bytes);
-		if (!place || (*(volatile __u64 *)place && *(volatile __u32 *)rx_tail == tail))
-			goto give_back;
-		if (!is_left(&tries))
-			goto give_back;
-	}
+	if (!take_place(pool, slots, rx_tail, to->rx_first, to->rx_mask, &tail, &place, &around,
+			slot_bytes))
+		goto give_back;
 	word = free_word(EUROPA_LONG_SLOT | slot) | length |
 	       (__u64)EUROPA_RX_OFFSET_BYTES << EUROPA_WORD_OFFSET_SHIFT |
 	       (__u64)to->local << EUROPA_WORD_INTERFACE_SHIFT;

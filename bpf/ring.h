@@ -57,6 +57,31 @@ static __always_inline __u64 *word_at(void *pool, __u32 slots, __u32 word, const
 	return word_among(pool, slots, word, &around, slot_bytes);
 }
 
+/* Whether a place at the tail of a receive ring is free: empty, or another CPU has just moved on. */
+static __always_inline int is_free_place(const __u64 *place, const __u32 *rx_tail, __u32 tail)
+{
+	return place && !(*(volatile __u64 *)place && *(volatile __u32 *)rx_tail == tail);
+}
+
+/* Takes the place at the tail of a receive ring that several CPUs fill. `tail`, `place` and `around`
+ * are those seen last, and become those taken; 0 if there is none. */
+static __always_inline int take_place(void *pool, __u32 slots, __u32 *rx_tail, __u32 first,
+				      __u32 mask, __u32 *tail, __u64 **place, __u64 **around,
+				      const __u32 slot_bytes)
+{
+	int tries = MAX_TRIES;
+	for (;;) {
+		__u32 now = __sync_val_compare_and_swap(rx_tail, *tail, *tail + 1);
+		if (now == *tail)
+			return 1;
+		/* Another CPU was here since this place was seen to be free. */
+		*tail = now;
+		*place = word_among(pool, slots, first + (now & mask), around, slot_bytes);
+		if (!is_free_place(*place, rx_tail, now) || !is_left(&tries))
+			return 0;
+	}
+}
+
 /* Takes the oldest word of a ring with several takers; 0 when it is empty. */
 static __always_inline __u64 ring_take(void *pool, __u32 slots, __u32 first, __u32 mask,
 				       __u32 *head, const __u32 slot_bytes)
