@@ -188,9 +188,9 @@ impl Endpoint {
                 self.arena.prefetch(word.slot() & (slots - 1), word.offset());
             }
             *head = head.wrapping_add(1);
-            let (arena, slot) = match &self.long {
-                Some(long) if word.is_long() => (long, self.view.mask(word.slot())),
-                _ => (&self.arena, word.slot() & (slots - 1)),
+            let (arena, slot, is_long) = match &self.long {
+                Some(long) if word.is_long() => (long, self.view.mask(word.slot()), true),
+                _ => (&self.arena, word.slot() & (slots - 1), false),
             };
             // SAFETY: the receive program has filled the slot and published it; it does
             // not touch it again before it finds it in a ring.
@@ -200,7 +200,7 @@ impl Endpoint {
                 continue;
             };
             // One from before the router ceased to take them.
-            if packet.is_long() && !takes_long {
+            if is_long && !takes_long {
                 self.refused_long += 1;
                 continue;
             }
@@ -241,8 +241,9 @@ impl Endpoint {
             .count();
         let mut at = tail;
         for packet in batch.drain_front(room) {
-            let is_long = self.long.as_ref().is_some_and(|long| long.owns(&packet));
-            let packet = if is_long || self.arena.owns(&packet) {
+            let is_usual = self.arena.owns(&packet);
+            let is_long = !is_usual && self.long.as_ref().is_some_and(|long| long.owns(&packet));
+            let packet = if is_usual || is_long {
                 packet
             } else {
                 let Some(mut copy) = self.arena.packet(packet.data()) else { continue };
@@ -286,13 +287,15 @@ impl Endpoint {
         while let Some(word) = done.peek(self.done_head) {
             done.clear(self.done_head);
             self.done_head = self.done_head.wrapping_add(1);
-            let (arena, returning) = match &self.long {
-                Some(long) if word.is_long() => (long, &mut self.long_returning),
-                _ => (&self.arena, &mut self.returning),
+            let (arena, returning, slot) = match &self.long {
+                Some(long) if word.is_long() => {
+                    (long, &mut self.long_returning, self.view.mask(word.slot()))
+                }
+                _ => (&self.arena, &mut self.returning, word.slot() & (slots - 1)),
             };
             *returning = returning.saturating_sub(1);
             // SAFETY: the substrate has sent the slot and gave it back.
-            if !unsafe { arena.give_free(self.view.mask(word.slot())) } {
+            if !unsafe { arena.give_free(slot) } {
                 self.strange += 1;
             }
         }
