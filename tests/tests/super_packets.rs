@@ -43,29 +43,35 @@ fn wrong(host: &Namespace) -> u64 {
     names.iter().map(|name| count(name)).sum()
 }
 
-/// Packets that the router has taken from its rings; a super-packet is one. All equations of
+/// Packets that a router has taken from its rings; a super-packet is one. All equations of
 /// packets hold.
-fn taken(line: &Line) -> u64 {
+fn taken(line: &Line, router: &str) -> u64 {
     let said = line.node.run(&["doctor", "--live"]);
-    let received = said.lines().find_map(|line| line.split("red/r1: received ").nth(1));
+    let received = said.lines().find_map(|line| line.split(&format!("{router}: received ")).nth(1));
     let number = received.and_then(|rest| rest.split(' ').next()?.parse().ok());
     number.unwrap_or_else(|| panic!("no packets received in {said}"))
 }
 
-/// Frames that the interfaces have received.
-fn frames(line: &Line) -> u64 {
-    ["red/r1.in", "red/r1.out"].iter().map(|name| line.node.counters()[*name].rx).sum()
+/// Frames that the interfaces of a router have received.
+fn frames(line: &Line, router: &str) -> u64 {
+    let counters = line.node.counters();
+    ["in", "out"].iter().map(|name| counters[&format!("{router}.{name}")].rx).sum()
+}
+
+/// [`through_one`] for the only router.
+fn through(line: &Line) -> f64 {
+    through_one(line, "red/r1")
 }
 
 /// Transfers in both families and both directions through a router. The part of the frames that
 /// came to it as packets of their own.
-fn through(line: &Line) -> f64 {
-    let before = (taken(line), frames(line));
+fn through_one(line: &Line, router: &str) -> f64 {
+    let before = (taken(line, router), frames(line, router));
     for (from, to, at) in [(&line.a, &line.b, "10.0.2.2"), (&line.b, &line.a, "fd00:1::2")] {
         transfer(from, to, at, BYTES);
     }
     assert_eq!(wrong(&line.a) + wrong(&line.b), 0, "a host has found wrong packets");
-    let after = (taken(line), frames(line));
+    let after = (taken(line, router), frames(line, router));
     let share = (after.0 - before.0) as f64 / (after.1 - before.1) as f64;
     eprintln!("{} frames came as {} packets", after.1 - before.1, after.0 - before.0);
     share
@@ -80,6 +86,42 @@ fn a_router_gets_tcp_uncut_and_each_byte_arrives() {
         line.node
             .up(&(ports() + &ROUTER.replace("fast_path:", &format!("run: {run}\nfast_path:"))));
         assert!(through(&line) < 0.4, "{run}: few frames came in super-packets");
+    }
+}
+
+/// Two routers in a row, joined by a link.
+const ROW: &str = r#"kind: router
+name: r1
+slice: red
+interfaces:
+  in: {port: left, mac: "02:00:00:00:00:01", addresses: [10.0.1.1/24, "fd00:1::1/64"]}
+  out: {link: middle, addresses: [10.0.3.1/24, "fd00:3::1/64"]}
+fast_path:
+  builtin: ipv4
+  routes: [{to: 10.0.2.0/24, via: 10.0.3.2}, {to: "fd00:2::/64", via: "fd00:3::2"}]
+---
+kind: router
+name: r2
+slice: red
+interfaces:
+  in: {link: middle, addresses: [10.0.3.2/24, "fd00:3::2/64"]}
+  out: {port: right, mac: "02:00:00:00:00:02", addresses: [10.0.2.1/24, "fd00:2::1/64"]}
+fast_path:
+  builtin: ipv4
+  routes: [{to: 10.0.1.0/24, via: 10.0.3.1}, {to: "fd00:1::/64", via: "fd00:3::1"}]
+"#;
+
+#[test]
+fn tcp_crosses_a_link_uncut() {
+    skip_without!("python3", "nstat");
+    for run in ["isolated", "inline"] {
+        let line = Line::new();
+        line.node.check_ledgers();
+        line.node.up(&(ports() + &ROW.replace("fast_path:", &format!("run: {run}\nfast_path:"))));
+        for router in ["red/r1", "red/r2"] {
+            let share = through_one(&line, router);
+            assert!(share < 0.4, "{run}: few frames came to {router} in super-packets");
+        }
     }
 }
 
@@ -127,7 +169,10 @@ fn a_graph_whose_elements_do_not_keep_them_gets_segments() {
     // Exchanged while it runs.
     line.node.up(&click("SetTimestamp ->"));
     assert!(through(&line) > 0.99, "a router got what it does not keep");
+    let told = line.node.run(&["describe", "router", "red/r1"]);
+    assert!(told.contains("super-packets: in segments, as SetTimestamp"), "{told}");
     line.node.up(&click("Paint(1) ->"));
+    assert!(line.node.run(&["describe", "router", "red/r1"]).contains("super-packets: kept"));
     assert!(through(&line) < 0.4, "few frames came in super-packets");
 }
 

@@ -17,7 +17,6 @@ use crate::pools::Pools;
 use crate::queue::Queued;
 use crate::tables::{Interface, Pool, Shared, Tables, count};
 use crate::train::MAX_HEADERS;
-use crate::worker::LONGEST_LIVE;
 
 /// Packets taken from one ring before the next one has its turn.
 pub(crate) const TURN: u32 = 64;
@@ -200,8 +199,8 @@ impl Passing<'_, '_, '_, '_> {
         0
     }
 
-    /// Passes a super-packet on, as it is to a device that cuts it, else in segments. How many
-    /// frames it is, how many went over a link, and whether it was cut.
+    /// Passes a super-packet on: as it is to a device that cuts it or to a router that takes it, else
+    /// in segments. How many frames it is, how many went over a link, and whether it was cut.
     #[cold]
     #[inline(never)]
     fn pass_long(&mut self, packet: Queued) -> (u64, u64, bool) {
@@ -214,13 +213,11 @@ impl Passing<'_, '_, '_, '_> {
         };
         let as_it_is = self.judge.is_none()
             && self.impairment.is_none()
-            && packet.before == 0
-            && packet.word.length() > LONGEST_LIVE
             && long.longest() <= usize::from(*self.lengths.end())
-            && shared.taps_of(packet.interface) == 0
-            && self.onward.takes_long();
-        if as_it_is {
-            return (long.frames(), self.onward.pass(shared, &pool.view, packet), false);
+            && shared.taps_of(packet.interface) == 0;
+        let whole = (&long, &head[..]);
+        if as_it_is && let Some(linked) = self.onward.pass_long(shared, &pool.view, packet, whole) {
+            return (long.frames(), linked, false);
         }
         let (mut linked, mut refused) = (0, 0);
         let lost = long.cut(shared, &pool.view, packet, &head, |segment| {

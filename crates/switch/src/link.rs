@@ -2,12 +2,17 @@
 //! without a device and without a system call.
 
 use std::mem::offset_of;
+use std::sync::atomic::Ordering;
 
-use europa_pool::layout::{RESULT_BYTES, RESULT_OFFSET_BYTES, rx_offset};
+use europa_pool::layout::{
+    LONG_SLOT_BYTES, RESULT_BYTES, RESULT_OFFSET_BYTES, RX_OFFSET_BYTES, SEGMENT_OFFSET_BYTES,
+    TAIL_BYTES, rx_offset,
+};
 use europa_pool::{Mapping, PoolView, Word, ring};
 use europa_substrate::cause;
 use europa_substrate::layout::PoolState;
 
+use crate::long::Long;
 use crate::pools::Pools;
 use crate::queue::Queued;
 use crate::tables::{Pool, Shared, count};
@@ -34,15 +39,20 @@ impl<'a> End<'a> {
         Some(Self { interface, local: row.local, odd, pool_id, pool: pools.get(&pool_id)? })
     }
 
+    /// Whether the receiver has room for another packet.
+    #[inline]
+    fn has_room(&self, shared: &Shared) -> bool {
+        let rx = self.pool.view.rx(self.local);
+        let tail = shared.rx_tail(self.interface, self.odd).load(Ordering::Acquire);
+        rx.peek(tail).is_none() && rx.peek(tail.wrapping_sub(BACKLOG)).is_none()
+    }
+
     /// Takes a free slot for a frame, if the receiver has room for one; else counts why not, and
     /// returns the number of that counter.
     #[inline]
     fn claim(&self, shared: &Shared) -> Result<u32, u8> {
         let target = &self.pool.view;
-        let rx = target.rx(self.local);
-        let rx_tail = shared.rx_tail(self.interface, self.odd);
-        let tail = rx_tail.load(std::sync::atomic::Ordering::Acquire);
-        if rx.peek(tail).is_some() || rx.peek(tail.wrapping_sub(BACKLOG)).is_some() {
+        if !self.has_room(shared) {
             count!(shared, self.interface, rx_drop_ring, 1);
             return Err(cause!(rx_drop_ring));
         }
@@ -51,6 +61,16 @@ impl<'a> End<'a> {
             return Err(cause!(rx_drop_slots));
         };
         Ok(free.slot() & (target.layout().geometry.slots - 1))
+    }
+
+    /// Takes a free long slot, if the router takes super-packets, no capture looks at them, and
+    /// there is one.
+    fn claim_long(&self, shared: &Shared) -> Option<u32> {
+        let view = &self.pool.view;
+        let takes = view.takes_long().load(Ordering::Relaxed) != 0;
+        (takes && shared.taps_of(self.interface) == 0)
+            .then(|| shared.take_free_long(view, self.pool_id))
+            .flatten()
     }
 
     /// Puts a frame that was copied into a slot into the ring, and counts it; false, and the slot
@@ -157,4 +177,44 @@ pub(crate) fn deliver(shared: &Shared, from: &PoolView, packet: Queued, end: &En
     count!(shared, packet.interface, tx_packets, 1);
     count!(shared, packet.interface, tx_bytes, u64::from(length));
     Delivery::Done
+}
+
+/// Copies a super-packet as it is into a long slot of the pool of the other end. `None` if it must be
+/// cut. `head` are its first bytes, which were checked: the copy begins with them.
+pub(crate) fn deliver_long(
+    shared: &Shared,
+    from: &PoolView,
+    packet: Queued,
+    (long, head): (&Long, &[u8]),
+    end: &End<'_>,
+) -> Option<Delivery> {
+    const MOST: usize = (LONG_SLOT_BYTES - RX_OFFSET_BYTES - TAIL_BYTES) as usize;
+    let (to, target, length) = (end.interface, &end.pool.view, packet.word.length());
+    let head = head.get(..long.headers)?;
+    let fits =
+        usize::from(length) < MOST && long.longest() <= target.layout().max_frame_bytes() as usize;
+    if !fits {
+        return None;
+    }
+    if !end.has_room(shared) {
+        count!(shared, to, rx_drop_ring, long.frames());
+        return Some(Delivery::Refused);
+    }
+    let slot = end.claim_long(shared)?;
+    let copy = target.slot_offset(slot, RX_OFFSET_BYTES);
+    let (source, bytes) = long.payload(from, packet.word);
+    target.mapping().copy_in(copy, head);
+    from.mapping().copy_to(source, target.mapping(), copy + long.headers, bytes);
+    target.mapping().copy_in(target.slot_offset(slot, SEGMENT_OFFSET_BYTES), &long.metadata());
+    let word = Word::frame(slot, RX_OFFSET_BYTES as u16, length, 0).on(end.local as u8);
+    if !ring::put_shared(target.rx(end.local), shared.rx_tail(to, end.odd), word) {
+        shared.free_long(target, end.pool_id, slot);
+        count!(shared, to, rx_drop_ring, long.frames());
+        return Some(Delivery::Refused);
+    }
+    count!(shared, packet.interface, tx_packets, long.frames());
+    count!(shared, packet.interface, tx_bytes, long.wire_bytes());
+    count!(shared, to, rx_packets, long.frames());
+    count!(shared, to, rx_bytes, long.wire_bytes());
+    Some(Delivery::Done)
 }

@@ -83,6 +83,14 @@ impl Long {
         self.frames() * self.headers as u64 + self.payload as u64
     }
 
+    /// The receiver's metadata: bytes of payload of a segment, and of those beyond one segment.
+    /// See `europa_pool::layout::Metadata`.
+    pub(crate) fn metadata(&self) -> [u8; 4] {
+        let [a, b] = (self.segment as u16).to_ne_bytes();
+        let [c, d] = ((self.payload - self.segment) as u16).to_ne_bytes();
+        [a, b, c, d]
+    }
+
     /// Where its payload lies in the pool, for the socket: offset and bytes.
     pub(crate) fn payload(&self, view: &PoolView, word: Word) -> (usize, usize) {
         let start = view.slot_offset(word.slot(), word.offset().into());

@@ -6,12 +6,14 @@ use europa_pool::PoolView;
 
 use crate::handover::Outgoing;
 use crate::link::{self, Delivery, End};
+use crate::long::Long;
 use crate::orders::Target;
 use crate::pools::Pools;
 use crate::ports::Ports;
 use crate::queue::Queued;
 use crate::tables::{Interface, Port, Shared, count};
 use crate::tunnels::{Leaving, Tunnels};
+use crate::worker::LONGEST_LIVE;
 
 /// The ways out of a worker.
 pub(crate) struct Ways<'a> {
@@ -73,7 +75,7 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// Whether super-packets leave as they are: by a device that cuts them.
+    /// Whether super-packets leave by a device that cuts them.
     pub(crate) fn takes_long(&self) -> bool {
         let Self::Port(port, ..) = self else { return false };
         port.queue.is_plain() && port.batching.segments(Instant::now())
@@ -113,6 +115,28 @@ impl<'a> Onward<'a> {
         }
         shared.give_back(from, packet.pool, packet.word);
         u64::from(delivery == Delivery::Done)
+    }
+
+    /// Passes a super-packet on as it is: to a device that cuts it, or over a link to a router that
+    /// takes it. How many frames went over a link; `None` if it must be cut.
+    pub(crate) fn pass_long(
+        &mut self,
+        shared: &Shared,
+        from: &PoolView,
+        packet: Queued,
+        (long, head): (&Long, &[u8]),
+    ) -> Option<u64> {
+        if let Self::Link(end) = self {
+            let delivery = link::deliver_long(shared, from, packet, (long, head), end)?;
+            let frames = long.frames();
+            if delivery != Delivery::Done {
+                count!(shared, packet.interface, tx_drop_link, frames);
+            }
+            shared.give_back(from, packet.pool, packet.word);
+            return Some(if delivery == Delivery::Done { frames } else { 0 });
+        }
+        let leaves = packet.before == 0 && packet.word.length() > LONGEST_LIVE && self.takes_long();
+        leaves.then(|| self.pass(shared, from, packet))
     }
 
     /// Prefetches the memory for passing on a later frame of `interface`'s.

@@ -39,6 +39,29 @@ impl Shared {
         sources.into_iter().find_map(|(entries, head)| ring::take_shared(entries, state(head)))
     }
 
+    /// Takes a free long slot of a pool; `None` also where the pool has none.
+    pub(crate) fn take_free_long(&self, view: &PoolView, pool: u32) -> Option<u32> {
+        let long_slots = view.layout().long_slots;
+        if long_slots == 0 {
+            return None;
+        }
+        let state = |offset| self.pool_state.atomic_u32(pool, offset);
+        let sources = [
+            (view.long_recycle(), offset_of!(PoolState, long_recycle_head)),
+            (view.long_fill(), offset_of!(PoolState, long_fill_head)),
+        ];
+        let word = sources
+            .into_iter()
+            .find_map(|(entries, head)| ring::take_shared(entries, state(head)))?;
+        Some(LONG_SLOT | (word.slot() & (long_slots - 1)))
+    }
+
+    /// Makes a long slot free again that was not held.
+    pub(crate) fn free_long(&self, view: &PoolView, pool: u32, slot: u32) {
+        let tail = self.pool_state.atomic_u32(pool, offset_of!(PoolState, long_recycle_tail));
+        ring::put_unbounded(view.long_recycle(), tail, Word::free(slot));
+    }
+
     /// Gives a held slot to the ring that its word names, and forgets it.
     #[inline]
     pub(crate) fn give_back(&self, view: &PoolView, pool: u32, word: Word) {
