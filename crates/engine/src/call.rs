@@ -325,6 +325,10 @@ impl Context<'_> {
                 Ok(describe(&own.chain(added).collect::<Vec<_>>()))
             }
             "graph" => core.graph(),
+            "super_packets" => Ok(core.first_to_cut().map_or_else(
+                || "kept".to_owned(),
+                |element| format!("in segments, as {element} keeps no longer ones"),
+            )),
             "trace" => {
                 let now_ns = core.now_ns;
                 let fetched = core.trace.as_ref().map(|t| t.borrow_mut().fetch(now_ns));

@@ -109,6 +109,7 @@ pub(crate) const GLOBAL: &[Handler] = &[
     Handler::read("list").with(Flags::CALM),
     Handler::read("handlers").with(Flags::CALM),
     Handler::read("graph").with(Flags::UNCOMMON),
+    Handler::read("super_packets").with(Flags::UNCOMMON),
     Handler::both("trace").with(Flags::UNCOMMON),
     Handler::write("stop").with(Flags::BUTTON),
 ];

@@ -234,9 +234,7 @@ impl Router {
 
     /// The first element that does not keep super-packets, as `name :: Class`; `None` if all do.
     pub fn first_to_cut(&self) -> Option<String> {
-        let mut all = self.core.names.iter().zip(&self.core.described);
-        let (name, described) = all.find(|(_, described)| !described.info.keeps_long)?;
-        Some(format!("{name} :: {}", described.info.name))
+        self.core.first_to_cut()
     }
 
     /// Elements in the order in which they are configured.

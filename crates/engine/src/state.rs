@@ -167,6 +167,13 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// The first element that does not keep super-packets, as `name :: Class`; `None` if all do.
+    pub(crate) fn first_to_cut(&self) -> Option<String> {
+        let mut all = self.names.iter().zip(&self.described);
+        let (name, described) = all.find(|(_, described)| !described.info.keeps_long)?;
+        Some(format!("{name} :: {}", described.info.name))
+    }
+
     /// Writes a message, and gives a copy to all receivers.
     pub(crate) fn say(&mut self, line: &str) {
         // The writer of lines ends them.

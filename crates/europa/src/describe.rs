@@ -14,6 +14,7 @@ use serde_json::Value;
 use crate::complete;
 use crate::exit::Failure;
 use crate::get::{one, yaml};
+use crate::handler;
 use crate::kinds::Reference;
 use crate::table::{Colours, Table, line, plain, plain_lines};
 use crate::up::client;
@@ -58,6 +59,11 @@ pub(crate) fn describe(instance: &Instance, args: &DescribeArgs) -> Result<ExitC
             }
             value => line!("  {name}: {}", flat(value)),
         }
+    }
+    if object.kind == "router"
+        && let Ok(text) = handler::read(instance, &object.name, "super_packets")
+    {
+        line!("  super-packets: {}", plain(&text));
     }
     if matches!(object.kind.as_str(), "router" | "host") {
         let stats: NodeStats = client.get("/v1/stats")?;
