@@ -13,6 +13,7 @@
 // `guarded`, `listener`, `socket`, `tun` and `tunnel`.
 #![allow(unsafe_code)]
 
+mod defaults;
 mod device;
 mod drops;
 mod error;
@@ -35,6 +36,7 @@ mod tunnel;
 mod undo;
 mod xdp;
 
+pub use defaults::set_defaults;
 pub use device::{Device, Kind, Link, LinkState, Peer, link};
 pub use drops::{DropCounters, Drops, counter_socket};
 pub use error::PortError;

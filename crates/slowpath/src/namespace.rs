@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use europa_port::Namespace;
+use europa_port::{Namespace, set_defaults};
 
 /// How Linux behaves in a router's namespace.
 const SETTINGS: [(&str, &str); 12] = [
@@ -42,7 +42,7 @@ pub fn outside_name(instance: &str) -> String {
 /// # Errors
 /// The kernel's error. A setting that this kernel has not is left out.
 pub fn create(name: &str) -> io::Result<Namespace> {
-    Ok(settled(Namespace::create(name)?))
+    settled(Namespace::create(name)?)
 }
 
 /// Makes the namespace of a process, which may end then, the one of a router.
@@ -51,17 +51,18 @@ pub fn create(name: &str) -> io::Result<Namespace> {
 /// As above.
 pub fn create_of(name: &str, process: u32) -> io::Result<Namespace> {
     let path = format!("/proc/{process}/ns/net");
-    Ok(settled(Namespace::give_name(name, Path::new(&path))?))
+    settled(Namespace::give_name(name, Path::new(&path))?)
 }
 
 /// Lets Linux forward there the packets that the fast path does not.
-fn settled(namespace: Namespace) -> Namespace {
+fn settled(namespace: Namespace) -> io::Result<Namespace> {
+    set_defaults(&namespace)?;
     for (setting, value) in SETTINGS {
         if let Err(error) = namespace.sysctl(setting, value) {
             tracing::debug!("{setting}: {error}");
         }
     }
-    namespace
+    Ok(namespace)
 }
 
 /// Makes the namespace of the other ends, which have no IP.

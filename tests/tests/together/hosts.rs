@@ -162,3 +162,49 @@ fn what_is_no_bind_is_refused() {
         assert!(said.contains(wanted) && said.contains("bad.yaml:4"), "{bind}: {said}");
     }
 }
+
+/// A setting of the machine, as it was when this ends.
+struct Setting {
+    path: &'static str,
+    before: String,
+}
+
+impl Setting {
+    fn change(path: &'static str, value: &str) -> Setting {
+        let before = fs::read_to_string(path).expect("a setting");
+        fs::write(path, value).expect("a setting");
+        Setting { path, before }
+    }
+}
+
+impl Drop for Setting {
+    fn drop(&mut self) {
+        let _ = fs::write(self.path, &self.before);
+    }
+}
+
+#[test]
+fn settings_of_the_machine_s_devices_are_none_of_hosts_and_slow_paths() {
+    skip_without!("sysctl");
+    let machine = [
+        ("/proc/sys/net/ipv4/conf/default/arp_notify", "1", "0"),
+        ("/proc/sys/net/ipv4/conf/default/rp_filter", "2", "0"),
+        ("/proc/sys/net/ipv4/conf/all/log_martians", "1", "0"),
+        ("/proc/sys/net/ipv4/conf/default/shared_media", "0", "1"),
+    ];
+    let _changed = machine.map(|(path, value, _)| Setting::change(path, value));
+    let node = Node::new(None);
+    node.up("kind: slice\nname: s\n---\n\
+         kind: host\nname: h\ninterfaces: {eth0: {link: l, addresses: [10.0.0.1/24]}}\n---\n\
+         kind: router\nname: r\nslice: s\ninterfaces: {eth0: {link: l, addresses: [10.0.0.2/24]}}\n\
+         fast_path: {builtin: ipv4, routes: kernel}\nslow_path: {}\n");
+    for name in ["h", "s/r"] {
+        for (path, _, wanted) in machine {
+            let own = path.replace("default", "eth0");
+            assert_eq!(node.run(&["exec", name, "cat", &own]).trim(), wanted, "{name}: {own}");
+        }
+    }
+    // Linux asks for routers until one answers.
+    let path = "/proc/sys/net/ipv6/conf/eth0/router_solicitations";
+    assert_eq!(node.run(&["exec", "h", "cat", path]).trim(), "-1");
+}
