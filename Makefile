@@ -129,7 +129,7 @@ nightly: install-test ## Run what takes long: 100,000 histories, fast paths besi
 	EUROPA_DIFFERENTIAL=$(NIGHTLY_RUNS) cargo test $(CARGO_FLAGS) --release --workspace \
 		--test slow_differential -- --test-threads=1 --nocapture
 	EUROPA_CONTRACT=$(NIGHTLY_SEQUENCES) cargo test $(CARGO_FLAGS) --release --workspace \
-		--test contract -- --ignored --test-threads=1 --nocapture
+		--test contract -- --test-threads=1 --nocapture
 	cargo test $(CARGO_FLAGS) --release --workspace --test together i3 -- --ignored --nocapture
 	HISTORIES=2000 cargo test $(CARGO_FLAGS) --release --workspace --test takeover
 	cargo test $(CARGO_FLAGS) --release --workspace --test cluster_moves -- --ignored --test-threads=1 --nocapture

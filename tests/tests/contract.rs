@@ -222,7 +222,6 @@ fn steps(records: &[Record]) -> Vec<(Effect, &str, Ending)> {
 }
 
 #[test]
-#[ignore = "runs in `make nightly`"]
 fn real_and_simulated_machine_do_the_same() {
     skip_without!("prlimit");
     let before = Leftovers::look().expect("a look");

@@ -540,6 +540,10 @@ enum Import {
         /// The file to write. Default: standard output.
         #[arg(short, long)]
         output: Option<PathBuf>,
+        /// The files of an image: an archive of `docker save`, or an OCI layout. Also in the variable
+        /// EUROPA_IMAGES, with commas between.
+        #[arg(long = "image", value_name = "NAME=PATH")]
+        images: Vec<String>,
     },
 }
 
@@ -640,8 +644,8 @@ impl Cli {
             Command::Context { command } => login::context(&command),
             Command::SshConfig(args) => ssh::config(&instance, &args),
             Command::I3 { command } => i3::i3(command),
-            Command::Import { from: Import::Containerlab { file, output } } => {
-                Ok(import::containerlab(&file, output)?)
+            Command::Import { from: Import::Containerlab { file, output, images } } => {
+                Ok(import::containerlab(&file, output, &images)?)
             }
             Command::Clab { command: Clab::Install { folder } } => stand_in::install(&folder),
             Command::Sdk { command } => Ok(sdk::sdk(&command)?),

@@ -27,10 +27,10 @@ fn inside(instance: &Instance, host: &str) -> Result<Inside, Failure> {
     })
 }
 
-/// Runs the shell of a host's `run`, and notes how it ends.
+/// Runs the shell of a host's `run`, and notes how it ends; or the command of its image.
 pub(crate) fn run(
     instance: &Instance,
-    host: &str,
+    (host, image): (&str, bool),
     command: &[String],
 ) -> Result<ExitCode, Failure> {
     name_process(c"europa-run");
@@ -39,7 +39,9 @@ pub(crate) fn run(
         failure.report();
         1
     });
-    note_host_code(instance, host, code);
+    if !image {
+        note_host_code(instance, host, code);
+    }
     Ok(ExitCode::from(code))
 }
 
@@ -92,10 +94,14 @@ pub(crate) fn enter(
     europa_host::join(&folder(&instance.directory(), host), &inside, started).map_err(failed)?;
     let shell = ["/bin/sh".to_owned()];
     let words = if command.is_empty() { &shell } else { command };
+    let (place, user) = inside.beginning(words).map_err(failed)?;
     let Some((program, arguments)) = words.split_first() else { return Ok(ExitCode::SUCCESS) };
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(variables(host)).envs(inside.environment);
-    let error = command.current_dir("/").exec();
+    if let Some((user, group)) = user {
+        command.uid(user).gid(group);
+    }
+    let error = command.current_dir(place).exec();
     Err(Failure::execution(program, &as_a_shell(program, error)))
 }
 

@@ -67,6 +67,7 @@ mod handler;
 mod help;
 mod host;
 mod i3;
+mod image_store;
 mod import;
 mod kinds;
 mod login;

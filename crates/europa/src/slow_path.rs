@@ -8,7 +8,7 @@ use europa_client::ClientError;
 use europa_node::Instance;
 use europa_sandbox::Identity;
 use europa_sandbox::cgroup::Cgroups;
-use europa_slowpath::environment::{Environment, folder, variables};
+use europa_slowpath::environment::{Environment, folder};
 use europa_slowpath::init;
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
@@ -71,13 +71,16 @@ pub(crate) fn enter(
         let status = init::accompany(inner(instance, router, command)).map_err(failed)?;
         return Ok(ExitCode::from(code(status)));
     }
-    environment(instance, router)?.enter(&[]).map_err(failed)?;
+    let environment = environment(instance, router)?;
+    environment.enter(&[]).map_err(failed)?;
     // A change of user ids resets it.
     set_pdeathsig(Signal::SIGKILL).map_err(|error| failed(error.into()))?;
     let shell = [std::env::var("SHELL").unwrap_or("/bin/sh".into())];
     let words = if command.is_empty() { &shell } else { command };
     let Some((program, arguments)) = words.split_first() else { return Ok(ExitCode::SUCCESS) };
-    let error = Command::new(program).args(arguments).env("EUROPA_ROUTER", router).exec();
+    let mut command = Command::new(program);
+    command.args(arguments).env("EUROPA_ROUTER", router).envs(environment.of_image());
+    let error = command.exec();
     Err(Failure::execution(program, &as_a_shell(program, error)))
 }
 
@@ -155,9 +158,13 @@ pub(crate) fn daemon(
         // A change of user ids resets it.
         set_pdeathsig(Signal::SIGKILL).map_err(|error| error.to_string())?;
     }
+    let (place, user) = environment.beginning(command).map_err(|error| error.to_string())?;
     let Some((program, arguments)) = command.split_first() else { return Ok(ExitCode::SUCCESS) };
     let mut command = Command::new(program);
-    command.args(arguments).env_clear().envs(variables(router)).current_dir("/");
+    command.args(arguments).env_clear().envs(environment.variables()).current_dir(place);
+    if let Some((user, group)) = user {
+        command.uid(user).gid(group);
+    }
     let status = init::run(&mut command).map_err(|error| format!("{program}: {error}"))?;
     // Process 1 of a pid namespace cannot end by a signal: its code tells.
     Ok(ExitCode::from(code(status)))

@@ -20,8 +20,10 @@ mod hold;
 mod mounts;
 mod table;
 
+use std::io;
 use std::path::{Path, PathBuf};
 
+use europa_image::Config;
 use serde::{Deserialize, Serialize};
 
 pub use enter::{ensure, join, numbers};
@@ -43,6 +45,24 @@ pub struct Inside {
     /// The folder of the machine that its programs see as their root directory. None: `/`.
     #[serde(default)]
     pub root: Option<PathBuf>,
+    /// The settings of its image.
+    #[serde(default)]
+    pub image: Option<Config>,
+}
+
+impl Inside {
+    /// The working directory in which `words` begin, and their user and group. For a process that has
+    /// joined the host. The image's own settings are for the image's own command.
+    ///
+    /// # Errors
+    /// The image has no such user.
+    pub fn beginning(&self, words: &[String]) -> io::Result<(PathBuf, Option<(u32, u32)>)> {
+        let Some(image) = self.image.as_ref().filter(|image| image.words() == words) else {
+            return Ok((PathBuf::from("/"), None));
+        };
+        let ids = (!image.user.is_empty()).then(|| europa_image::ids(Path::new("/"), &image.user));
+        Ok((Path::new("/").join(&image.folder), ids.transpose()?))
+    }
 }
 
 /// A file or directory of the machine in a place of the host's.

@@ -83,9 +83,17 @@ pub(crate) fn write(
         out += &format!("kind: slice\nname: {slice}\n");
     }
     out += &cables;
-    if nodes.iter().any(|node| matches!(node.kind, Kind::Linux | Kind::Frr)) {
-        let line = nodes.first().map_or(1, |node| node.line);
-        notes.add(line, "images are not run: commands use this machine's programs and files");
+    let mut without: Vec<&Node> = nodes.iter().filter(|node| node.root.is_none()).collect();
+    without.retain(|node| matches!(node.kind, Kind::Linux | Kind::Frr));
+    if let Some(first) = without.first() {
+        let mut images: Vec<&str> = without.iter().map(|node| &*node.said.1).collect();
+        images.retain(|image| !image.is_empty());
+        images.sort_unstable();
+        images.dedup();
+        let names = images.join(", ");
+        let help = "commands use this machine's programs and files; an archive of `docker save` is \
+                    given by --image NAME=PATH";
+        notes.add(first.line, format!("no file is given for images ({names}): {help}"));
     }
     for node in nodes {
         let new = names.of(&node.name);
@@ -312,6 +320,9 @@ fn host(
             );
         }
         return out;
+    }
+    if let Some(root) = &node.root {
+        out += &format!("root: {}\n", text(&root.display().to_string()));
     }
     out += &sysctls(node, notes);
     if !binds.is_empty() {

@@ -1,4 +1,4 @@
-//! How a node's FRR is run: Debian's, in a slow path, with the node's files.
+//! How a node's FRR is run: the image's or Debian's, in a slow path, with the node's files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -23,6 +23,12 @@ const START: &str = "install -o frr -m 640 /dev/null /run/frr/log && \
      export frr_global_options='--log file:/run/frr/log' && \
      /usr/lib/frr/frrinit.sh start && touch /run/frr/started && \
      exec tail --pid=$(cat /run/frr/watchfrr.pid) -n +1 -f /run/frr/log";
+/// The same where programs are others than this machine's: BusyBox has no `tail --pid`.
+const START_IN_IMAGE: &str = "install -o frr -m 640 /dev/null /run/frr/log && \
+     export frr_global_options='--log file:/run/frr/log' && \
+     /usr/lib/frr/frrinit.sh start && touch /run/frr/started && \
+     { tail -n +1 -f /run/frr/log & \
+     while [ -d /proc/$(cat /run/frr/watchfrr.pid) ]; do sleep 1; done; kill $!; exit 1; }";
 /// Waits until FRR runs: `vtysh` finds no daemon before.
 const WAIT: &str = "n=0; until [ -e /run/frr/started ] || [ $n -ge 600 ]; do sleep 0.1; \
      n=$((n+1)); done";
@@ -76,8 +82,9 @@ pub(crate) fn slow_path(
     if !files.iter().any(|(_, to)| to.starts_with(FOLDER) && to.ends_with(".conf")) {
         notes.add(node.line, format!("node {}: FRR without a configuration", node.name));
     }
-    let mut out =
-        "slow_path:\n  root: /\n  files:\n    - {path: /run/frr/, owner: frr}\n".to_owned();
+    let root = node.root.as_deref().unwrap_or(Path::new("/"));
+    let mut out = format!("slow_path:\n  root: {}\n", text(&root.display().to_string()));
+    out += "  files:\n    - {path: /run/frr/, owner: frr}\n";
     out += &format!("    - {{path: {FOLDER}/, owner: frr}}\n");
     for (from, to) in &files {
         let owner = if to.starts_with(FOLDER) { ", owner: frr" } else { "" };
@@ -89,7 +96,8 @@ pub(crate) fn slow_path(
             |daemon: &&str| node.daemons.is_empty() || node.daemons.iter().any(|d| d == daemon);
         // One that this machine's FRR lacks keeps the others from starting.
         let programs = Path::new(PROGRAMS);
-        let is_there = |daemon: &&&str| !programs.exists() || programs.join(daemon).exists();
+        let is_unknown = node.root.is_some() || !programs.exists();
+        let is_there = |daemon: &&&str| is_unknown || programs.join(daemon).exists();
         let all = DAEMONS.iter().filter(|daemon| wanted(daemon)).filter(is_there);
         let lines: String = all.map(|daemon| format!("{daemon}=yes\n")).collect();
         out += &format!("    - {{path: {FOLDER}/daemons, text: {}, owner: frr}}\n", text(&lines));
@@ -104,7 +112,7 @@ pub(crate) fn slow_path(
             &devices
                 .iter()
                 .map(|line| format!("{line}\n"))
-                .chain([START.to_owned()])
+                .chain([if node.root.is_some() { START_IN_IMAGE } else { START }.to_owned()])
                 .collect::<String>()
         )
     );

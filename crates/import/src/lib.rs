@@ -3,6 +3,7 @@
 //! [`containerlab`] reads a topology as containerlab's users write it and returns a
 //! configuration, with a [`Note`] for everything that has no counterpart. Nothing is
 //! started, and no file but the topology is read; directories that are bound are listed.
+//! [`Images`] has the files of images.
 //!
 //! | file       | concern                                                   |
 //! |------------|-----------------------------------------------------------|
@@ -10,6 +11,7 @@
 //! | `variable` | `${NAME:=default}` in the text                            |
 //! | `node`     | nodes, with what they inherit                             |
 //! | `share`    | nodes that share the network of another                   |
+//! | `stages`   | commands of the stages that a node passes                |
 //! | `link`     | links and their endpoints, in both ways to write them     |
 //! | `command`  | what `exec` lines say about addresses and routes          |
 //! | `frr`      | how a node's FRR is run                                   |
@@ -25,12 +27,16 @@ mod link;
 mod names;
 mod node;
 mod share;
+mod stages;
 mod variable;
 mod yaml;
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+
+use crate::node::Kind;
 
 /// A configuration and what it lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +69,7 @@ pub struct LabNode {
     pub name: String,
     /// Its kind there.
     pub kind: String,
-    /// Its image, which Europa does not run.
+    /// The name of its image.
     pub image: String,
     /// Whether it runs lines when it starts.
     pub runs: bool,
@@ -130,8 +136,38 @@ impl Notes {
     }
 }
 
+/// The files or folders of images by the names that nodes have for them, with or without tag.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Images(pub BTreeMap<String, PathBuf>);
+
+impl Images {
+    /// Reads one of the form `NAME=PATH`; `PATH` becomes absolute.
+    ///
+    /// # Errors
+    /// The text has another form, or there is no such file or folder.
+    pub fn add(&mut self, text: &str) -> Result<(), String> {
+        let parts =
+            text.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty());
+        let (name, path) = parts.ok_or_else(|| {
+            format!("{text:?} is no image: use NAME=PATH, such as frrouting/frr:10.4=frr.tar")
+        })?;
+        let path = std::fs::canonicalize(path).map_err(|error| format!("{path}: {error}"))?;
+        self.0.insert(name.to_owned(), path);
+        Ok(())
+    }
+
+    /// That of a node's `image`.
+    pub fn of(&self, image: &str) -> Option<&Path> {
+        // A registry's port has a colon, too.
+        let untagged = image.rsplit_once(':').filter(|(_, tag)| !tag.contains('/'));
+        let found = self.0.get(image).or_else(|| self.0.get(untagged?.0));
+        found.map(PathBuf::as_path)
+    }
+}
+
 /// Turns a containerlab topology into Europa's YAML. `folder` is where the topology is:
-/// files that it names are searched there. `environment` has the variables it may use.
+/// files that it names are searched there. `environment` has the variables it may use. `images` returns
+/// the file or folder of an image; nodes without one run this machine's programs.
 ///
 /// # Errors
 /// A text that is no topology.
@@ -139,6 +175,7 @@ pub fn containerlab(
     text: &str,
     folder: &Path,
     environment: impl Fn(&str) -> Option<String>,
+    images: impl Fn(&str) -> Option<PathBuf>,
 ) -> Result<Imported, ImportError> {
     let mut notes = Notes::default();
     let text = variable::expand(text, environment, &mut notes);
@@ -155,6 +192,10 @@ pub fn containerlab(
     }
     let lab_folder = folder.join(format!("clab-{name}")).display().to_string();
     let mut nodes = node::read(topology, &lab_folder, &mut notes)?;
+    for node in nodes.iter_mut().filter(|node| matches!(node.kind, Kind::Linux | Kind::Frr)) {
+        node.root =
+            Some(&node.said.1).filter(|image| !image.is_empty()).and_then(|one| images(one));
+    }
     let joined = share::join(&mut nodes, name, &mut notes);
     let links = link::read(topology, &mut notes)?;
     let (yaml, slice, mut known) = document::write(name, &nodes, &links, folder, &mut notes);

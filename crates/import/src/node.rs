@@ -2,10 +2,10 @@
 //! kind's, and the defaults'. Mappings are joined, lists are put one behind the other.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::yaml::{Node as Yaml, Value};
-use crate::{ImportError, Notes};
+use crate::{ImportError, Notes, stages};
 
 /// The object that a node becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub(crate) struct Node {
     pub(crate) kind: Kind,
     /// The kind's name, and the image.
     pub(crate) said: (String, String),
+    /// The file or folder of its image; none: this machine's programs.
+    pub(crate) root: Option<PathBuf>,
     /// The node whose network it shares: `network-mode: container:NODE`.
     pub(crate) shares: Option<Lined>,
     pub(crate) exec: Vec<Lined>,
@@ -45,9 +47,9 @@ pub(crate) struct Node {
 }
 
 /// Fields without a counterpart, and their treatment.
-const WITHOUT: [(&str, &str); 21] = [
-    ("cmd", "an image's command is not run: put it under `run`"),
-    ("entrypoint", "an image's entry point is not run: put it under `run`"),
+const WITHOUT: [(&str, &str); 20] = [
+    ("cmd", "an image's command is not replaced: put this one under `exec`"),
+    ("entrypoint", "an image's entry point is not replaced: put this one under `exec`"),
     ("ports", "a host has no published ports: reach it through a router"),
     ("user", "commands run as root"),
     ("cpu", "a host's CPU time is not limited"),
@@ -57,7 +59,6 @@ const WITHOUT: [(&str, &str); 21] = [
     ("type", "no counterpart"),
     ("network-mode", "a host has a network of its own"),
     ("env-files", "files of variables are not read: put them under `env`"),
-    ("stages", "hosts are made in one step"),
     ("wait-for", "hosts are made in one step"),
     ("startup-delay", "hosts are made in one step"),
     ("dns", "a host has the machine's resolver"),
@@ -70,7 +71,7 @@ const WITHOUT: [(&str, &str); 21] = [
 ];
 
 /// Fields that mean nothing without images and a management network.
-const SILENT: [&str; 17] = [
+const SILENT: [&str; 18] = [
     "kind",
     "group",
     "image",
@@ -82,6 +83,7 @@ const SILENT: [&str; 17] = [
     "mgmt_ipv6",
     "labels",
     "exec",
+    "stages",
     "binds",
     "env",
     "sysctls",
@@ -198,6 +200,8 @@ fn one(
             notes.add(value.line, format!("node {name}: `extras: {key}` has no counterpart"));
         }
     }
+    let of_stages = first("stages").map(|stages| stages::lines(name, stages, notes));
+    let of_stages = of_stages.unwrap_or_default();
     if matches!(node.value, Value::Text(_) | Value::List(_)) {
         notes.add(line, format!("node {name} is no mapping: taken as empty"));
     }
@@ -216,10 +220,11 @@ fn one(
         line,
         kind,
         said: (kind_name.unwrap_or_default().to_owned(), image.to_owned()),
+        root: None,
         shares: first("network-mode").and_then(|mode| {
             Some((mode.line, mode.text()?.strip_prefix("container:")?.to_owned()))
         }),
-        exec: list("exec").into_iter().map(expand).collect(),
+        exec: of_stages.into_iter().chain(list("exec")).map(expand).collect(),
         binds: list("binds").into_iter().map(expand).collect(),
         env: filled(map("env")),
         sysctls: map("sysctls"),

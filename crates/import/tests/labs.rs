@@ -4,13 +4,13 @@
 use std::path::Path;
 
 use europa_api::{Documents, Router, Source, parse};
-use europa_import::{Imported, containerlab};
+use europa_import::{Images, Imported, containerlab};
 
 /// A topology of `tests/labs`, imported, and what Europa reads from it.
 fn import(name: &str) -> (Imported, Documents) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/labs");
     let text = std::fs::read_to_string(folder.join(name)).expect("a topology");
-    let imported = containerlab(&text, Path::new("/lab"), |_| None)
+    let imported = containerlab(&text, Path::new("/lab"), |_| None, |_| None)
         .unwrap_or_else(|error| panic!("{name}:{error}"));
     let source = Source { path: name.into(), text: imported.yaml.clone() };
     let documents = parse(&[source])
@@ -76,7 +76,7 @@ fn groups_of_routers_and_pcs() {
         name,
         &imported,
         &[
-            ("R1:", "images are not run"),
+            ("R1:", "no file is given for images"),
             ("R1:", "node R1 is called r1"),
             ("R2:", "node R2 is called r2"),
             ("R3:", "node R3 is called r3"),
@@ -109,10 +109,10 @@ fn a_bridge_and_what_goes_with_containers() {
         name,
         &imported,
         &[
-            ("sw0:", "images are not run"),
+            ("web_server:", "no file is given for images"),
             ("web_server:", "is called web-server"),
             ("ports:", "no published ports"),
-            ("cmd:", "an image's command is not run"),
+            ("cmd:", "an image's command is not replaced"),
             ("kernel.msgmax", "belongs to the whole machine"),
         ],
     );
@@ -137,10 +137,10 @@ fn long_links_foreign_kinds_and_the_world_outside() {
         name,
         &imported,
         &[
-            ("edge:", "images are not run"),
+            ("edge:", "no file is given for images"),
             ("spine:", "the kind nokia_srlinux has no counterpart"),
             ("memory:", "memory is not limited"),
-            ("stages:", "made in one step"),
+            ("wait-for:", "made in one step"),
             ("type: veth", "a link to spine is left out"),
             ("type: veth", "an MTU is at most 9216"),
             ("type: veth", "interface Ethernet1/1 of tester is called Ethernet1-1"),
@@ -170,7 +170,7 @@ fn two_tiers_of_frr() {
         script.contains("eval 'sysctl -w '\\''net.ipv4.fib_multipath_hash_policy=1'\\'''"),
         "{script}"
     );
-    notes(name, &imported, &[("spine1:", "images are not run")]);
+    notes(name, &imported, &[("spine1:", "no file is given for images")]);
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn what_is_no_topology_is_told() {
         ),
         ("topology: [\n", 2, ""),
     ] {
-        let error = containerlab(text, Path::new("/"), |_| None).expect_err(wanted);
+        let error = containerlab(text, Path::new("/"), |_| None, |_| None).expect_err(wanted);
         assert!(error.message.contains(wanted), "{text:?}: {error}");
         assert!(error.line <= line && error.line > 0, "{text:?}: {error}");
     }
@@ -210,7 +210,7 @@ fn lab(exec: &[&str]) -> String {
          \x20   b:\n      kind: linux\n      image: mine:1\n      binds: [\"__clabNodeDir__/frr.conf:/etc/frr/frr.conf\"]\n\
          \x20 links:\n    - endpoints: [\"a:eth1\", \"b:eth1\"]\n"
     );
-    let imported = containerlab(&text, Path::new("/labs"), |_| None).expect("a topology");
+    let imported = containerlab(&text, Path::new("/labs"), |_| None, |_| None).expect("a topology");
     let source = Source { path: "lab.yaml".into(), text: imported.yaml.clone() };
     parse(&[source]).unwrap_or_else(|problems| panic!("{}", problems.render(false)));
     imported.yaml
@@ -280,7 +280,7 @@ fn nodes_are_what_containers_would_be() {
 
 /// The import of a topology in `/labs`, whose YAML Europa reads.
 fn imported(text: &str) -> Imported {
-    let imported = containerlab(text, Path::new("/labs"), |_| None).expect("a topology");
+    let imported = containerlab(text, Path::new("/labs"), |_| None, |_| None).expect("a topology");
     let source = Source { path: "lab.yaml".into(), text: imported.yaml.clone() };
     parse(&[source])
         .unwrap_or_else(|problems| panic!("{}\n{}", imported.yaml, problems.render(false)));
@@ -335,4 +335,61 @@ fn a_node_may_share_the_network_of_another() {
     assert_eq!(object("side"), object("a"));
     let (main, side) = (imported.yaml.find("echo main"), imported.yaml.find("echo side"));
     assert!(main.is_some() && main < side, "{}", imported.yaml);
+}
+
+#[test]
+fn nodes_run_the_files_of_images_that_are_given() {
+    let text = "name: t\ntopology:\n  nodes:\n\
+                \x20   a: {kind: linux, image: \"alpine:3\"}\n\
+                \x20   b: {kind: linux, image: \"registry:5000/frrouting/frr:10.4\", startup-config: b.conf}\n\
+                \x20   c: {kind: linux, image: \"debian:13\"}\n\
+                \x20 links:\n    - endpoints: [\"a:eth1\", \"b:eth1\"]\n";
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("image.tar");
+    std::fs::write(&file, "").expect("a file");
+    let mut images = Images::default();
+    for name in ["alpine", "registry:5000/frrouting/frr:10.4"] {
+        images.add(&format!("{name}={}", file.display())).expect("an image");
+    }
+    for wrong in ["alpine", "=x", "alpine=", "alpine=/nonexistent"] {
+        assert!(Images::default().add(wrong).is_err(), "{wrong}");
+    }
+    let imported = containerlab(
+        text,
+        Path::new("/labs"),
+        |_| None,
+        |name| images.of(name).map(Path::to_owned),
+    )
+    .expect("a topology");
+    let root = format!("root: {}", file.canonicalize().expect("a path").display());
+    let quoted = format!("root: \"{}\"", file.canonicalize().expect("a path").display());
+    let found =
+        imported.yaml.lines().map(str::trim).filter(|line| [&*root, &*quoted].contains(line));
+    assert_eq!(found.count(), 2, "{}", imported.yaml);
+    let told: Vec<&str> = imported.notes.iter().map(|note| &*note.message).collect();
+    assert!(told.iter().any(|note| note.contains("images (debian:13)")), "{told:?}");
+}
+
+#[test]
+fn commands_of_stages_come_before_exec() {
+    let text = "name: t\ntopology:\n  nodes:\n\
+                \x20   a:\n      kind: linux\n      exec: [echo last]\n      stages:\n\
+                \x20       configure:\n          wait-for: [{node: b, stage: healthy}]\n\
+                \x20         exec:\n            - {command: echo third, phase: on-exit}\n\
+                \x20           - command: echo second\n            - {command: reboot, target: host}\n\
+                \x20       create:\n          exec: {on-enter: [echo first]}\n\
+                \x20       other: {}\n\
+                \x20   b: {kind: linux}\n\
+                \x20 links:\n    - endpoints: [\"a:eth1\", \"b:eth1\"]\n";
+    let imported = imported(text);
+    let run: Vec<&str> =
+        imported.yaml.lines().filter_map(|line| line.trim().strip_prefix("- \"echo ")).collect();
+    let run: Vec<&str> = run.iter().map(|line| line.trim_end_matches('"')).collect();
+    assert_eq!(run, ["first", "second", "third", "last"], "{}", imported.yaml);
+    let told: Vec<&str> = imported.notes.iter().map(|note| &*note.message).collect();
+    for wanted in
+        ["`wait-for`: all nodes", "\"reboot\": a command for the machine", "no stage \"other\""]
+    {
+        assert!(told.iter().any(|note| note.contains(wanted)), "{wanted}: {told:?}");
+    }
 }

@@ -35,7 +35,7 @@ use europa_plan::hosts::{
 };
 use europa_port::{
     Device, End, Namespace, delete_device, device_index, make_veth, move_device, name_path,
-    set_mtu, set_up,
+    set_defaults, set_mtu, set_up,
 };
 use serde::{Deserialize, Serialize};
 
@@ -43,13 +43,13 @@ use self::configure::configure;
 pub(crate) use self::remove::remove;
 use self::remove::{end, end_processes, move_back};
 pub use self::run::note_code;
-pub(crate) use self::run::{Commands, run};
+pub(crate) use self::run::{Commands, run, run_image};
 use self::show::told;
 pub(crate) use self::show::{exist, stats, text};
 pub use self::show::{inside_of, namespace_of};
 pub(crate) use self::survey::{HostDrift, look};
 use crate::kept::replace;
-use crate::{Doing, Instance, NodeError};
+use crate::{Doing, Instance, NodeError, images};
 use europa_api::stats::HostStats;
 
 /// The facts that the removal of a host needs.
@@ -198,7 +198,10 @@ pub(crate) fn make(
         });
         kept.push(Record {
             host: host.name.to_string(),
-            inside: (host.place() == HostPlace::Own).then(|| inside(host, &path)),
+            inside: match host.place() {
+                HostPlace::Own => Some(inside(instance, host, &path)?),
+                _ => None,
+            },
             namespace: path,
             moved: moved.collect(),
         });
@@ -242,15 +245,21 @@ pub(crate) fn make(
 }
 
 /// The view of a host's programs.
-fn inside(host: &Host, namespace: &Path) -> Inside {
+fn inside(instance: &Instance, host: &Host, namespace: &Path) -> Result<Inside, NodeError> {
+    let root = host.root.as_ref().map(|root| root.value.as_str());
+    let image = root.map_or(Ok(None), |root| images::open(instance, root));
+    let image = image.map_err(|error| refused(host, &["root"], error))?;
+    let folder = image.as_ref().map(|image| image.root.clone());
+    let of_image = image.iter().flat_map(|image| image.config.environment.clone());
     let text = |(name, value): &(At<String>, At<String>)| (name.value.clone(), value.value.clone());
     // The document was checked: all of them can be read.
     let binds = host.binds.iter().filter_map(|bind| HostBind::parse(&bind.value).ok());
-    Inside {
+    Ok(Inside {
         host: host.name.to_string(),
         namespace: namespace.to_owned(),
-        environment: host.env.0.iter().map(text).collect(),
-        root: host.root.as_ref().map(|root| root.value.clone().into()),
+        environment: of_image.chain(host.env.0.iter().map(text)).collect(),
+        root: folder.or_else(|| root.map(PathBuf::from)),
+        image: image.map(|image| image.config),
         binds: binds
             .map(|bind| Bind {
                 from: bind.from.into(),
@@ -258,7 +267,7 @@ fn inside(host: &Host, namespace: &Path) -> Inside {
                 read_only: bind.read_only,
             })
             .collect(),
-    }
+    })
 }
 
 /// A host without anything inside.
@@ -316,16 +325,15 @@ fn prepare(instance: &Instance, host: &Host) -> Result<Namespace, NodeError> {
     let failed = |what: &str, error| refused(host, &[], format!("{what}: {error}"));
     let namespace = Namespace::create(&own(instance, &host.name))
         .map_err(|error| failed("making its namespace", error))?;
+    set_defaults(&namespace).map_err(|error| failed("its settings", error))?;
     // A new namespace begins with the machine's settings; a host forwards only by its document.
     if let Err(error) = namespace.sysctl("net.ipv4.ip_forward", "0") {
         tracing::warn!("host {} forwards if the machine does: {error}", host.name.value);
     }
     // Its addresses are its own: they are usable at once.
-    for (name, value) in [
-        ("net.ipv6.conf.all.accept_dad", "0"),
-        ("net.ipv6.conf.default.accept_dad", "0"),
-        ("net.ipv6.conf.default.router_solicitations", "0"),
-    ] {
+    for (name, value) in
+        [("net.ipv6.conf.all.accept_dad", "0"), ("net.ipv6.conf.default.accept_dad", "0")]
+    {
         // A machine without IPv6 has none of these.
         let _ = namespace.sysctl(name, value);
     }

@@ -59,6 +59,7 @@ pub(crate) fn stop(instance: &Instance) -> Result<Vec<String>, NodeError> {
     }
     crate::uplinks::remove(instance)?;
     crate::slow_path::remove(instance)?;
+    crate::images::remove(instance);
     let _ = fs::remove_file(instance.undo());
     Ok(said)
 }

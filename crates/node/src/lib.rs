@@ -56,6 +56,7 @@ mod filters;
 mod front;
 mod grants;
 mod hosts;
+mod images;
 mod instance;
 mod kept;
 mod leftovers;

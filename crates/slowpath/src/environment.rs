@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use caps::{CapSet, Capability};
+use europa_image::Image;
 use europa_port::Namespace;
 use nix::mount::{MntFlags, MsFlags, mount, umount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
@@ -62,6 +63,27 @@ pub struct Environment {
     /// The root directory of its own, and the folder that this shows.
     #[serde(default)]
     view: Option<(PathBuf, PathBuf)>,
+    /// The image with the files of that folder.
+    #[serde(default)]
+    image: Option<Image>,
+}
+
+/// The root directory of a router's programs, if they may write to it.
+#[derive(Clone, Copy, Debug)]
+pub enum Root<'a> {
+    /// A folder of the machine. Its files stay whose they are.
+    Folder(&'a Path),
+    /// An image. Its files belong to users of the slow path.
+    Image(&'a Image),
+}
+
+impl Root<'_> {
+    fn folder(&self) -> &Path {
+        match self {
+            Self::Folder(folder) => folder,
+            Self::Image(image) => &image.root,
+        }
+    }
 }
 
 fn named(error: io::Error, path: &Path) -> io::Error {
@@ -93,7 +115,7 @@ fn mount_root(root: &Path) -> io::Result<()> {
 
 impl Environment {
     /// Makes the directories and files below `folder`, and notes their places there. `shown` is the
-    /// folder of the machine that is the root directory of its programs, if they may write to it.
+    /// root directory of its programs, if they may write to it.
     ///
     /// # Errors
     /// A file with an impossible path, a user that does not exist, or no overlay over `shown`.
@@ -102,7 +124,7 @@ impl Environment {
         namespace: &str,
         router: &str,
         files: &[FileSpec],
-        shown: Option<&Path>,
+        shown: Option<Root<'_>>,
     ) -> io::Result<Environment> {
         let root = folder.join("root");
         mount_root(&root)?;
@@ -113,11 +135,24 @@ impl Environment {
         }
         fs::create_dir_all(root.join(ASIDE.trim_start_matches('/')))?;
         fs::set_permissions(root.join("tmp"), fs::Permissions::from_mode(0o1777))?;
+        let users = || Namespace::named(namespace)?.owner();
         let view = match shown {
-            Some(lower) => Some((view::make(folder, lower, &root, &OWN, ids)?, lower.to_owned())),
+            Some(Root::Folder(lower)) => {
+                Some(view::make(folder, (lower, lower), &root, &OWN, ids)?)
+            }
+            Some(Root::Image(image)) => {
+                Some(view::make_mapped(folder, &image.root, &root, &OWN, (ids, users))?)
+            }
             None => None,
         };
-        let place = Place { root: &root, view: view.as_ref(), ids };
+        let lower = shown.map(|shown| shown.folder().to_owned());
+        let view = view.zip(lower);
+        let image = match shown {
+            Some(Root::Image(image)) => Some(image.clone()),
+            _ => None,
+        };
+        let users_of = image.as_ref().map(|image| &*image.root);
+        let place = Place { root: &root, view: view.as_ref(), ids, users_of };
         for file in files {
             place.begin(file).map_err(|error| named(error, Path::new(&file.path)))?;
         }
@@ -127,7 +162,7 @@ impl Environment {
         let group = group(router);
         let (namespace, router) = (namespace.into(), router.into());
         let binds = place.binds(files)?;
-        let environment = Environment { namespace, router, group, ids, binds, view };
+        let environment = Environment { namespace, router, group, ids, binds, view, image };
         environment.note(folder)?;
         Ok(environment)
     }
@@ -147,7 +182,9 @@ impl Environment {
         let root = folder.join("root");
         let environment = Environment::read(folder)?;
         let named = |file: &FileSpec, error| named(error, Path::new(&file.path));
-        let place = Place { root: &root, view: environment.view.as_ref(), ids: environment.ids };
+        let users_of = environment.image.as_ref().map(|image| &*image.root);
+        let (view, ids) = (environment.view.as_ref(), environment.ids);
+        let place = Place { root: &root, view, ids, users_of };
         for file in gone {
             let (root, path) = place.of(&file.path);
             place::remove(root, &path).map_err(|error| named(file, error))?;
@@ -228,6 +265,38 @@ impl Environment {
             }
         }
         Ok(())
+    }
+
+    /// The command of its image; empty without one.
+    pub fn command(&self) -> Vec<String> {
+        self.image.as_ref().map(|image| image.config.words()).unwrap_or_default()
+    }
+
+    /// The variables of its image.
+    pub fn of_image(&self) -> Vec<(String, String)> {
+        self.image.as_ref().map(|image| image.config.environment.clone()).unwrap_or_default()
+    }
+
+    /// A program's variables: those of every program, then those of its image.
+    pub fn variables(&self) -> Vec<(String, String)> {
+        let own = variables(&self.router).into_iter();
+        let own = own.map(|(name, value)| (name.to_string_lossy().into_owned(), value));
+        own.chain(self.of_image()).collect()
+    }
+
+    /// The working directory in which `words` begin, and their user and group. For a process that
+    /// is inside. The image's own settings are for the image's own command.
+    ///
+    /// # Errors
+    /// The image has no such user.
+    pub fn beginning(&self, words: &[String]) -> io::Result<(PathBuf, Option<(u32, u32)>)> {
+        let Some(image) = self.image.as_ref().filter(|image| image.config.words() == words) else {
+            return Ok((PathBuf::from("/"), None));
+        };
+        let folder = Path::new("/").join(&image.config.folder);
+        let user = &image.config.user;
+        let ids = (!user.is_empty()).then(|| europa_image::ids(Path::new("/"), user));
+        Ok((folder, ids.transpose()?))
     }
 
     fn mounts(&self) -> io::Result<()> {

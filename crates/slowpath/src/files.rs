@@ -35,6 +35,8 @@ pub(crate) struct Place<'a> {
     /// Its root directory, and the folder that this shows.
     pub(crate) view: Option<&'a (PathBuf, PathBuf)>,
     pub(crate) ids: Ids,
+    /// The root directory whose lists name the owners of files; none: the machine's.
+    pub(crate) users_of: Option<&'a Path>,
 }
 
 impl Place<'_> {
@@ -59,9 +61,10 @@ impl Place<'_> {
     /// Puts a file or directory in its place.
     pub(crate) fn lay(&self, file: &FileSpec) -> io::Result<()> {
         let is_directory = file.path.ends_with('/');
-        let (user, group) = match &file.owner {
-            None => (0, 0),
-            Some(owner) => {
+        let (user, group) = match (&file.owner, self.users_of) {
+            (None, _) => (0, 0),
+            (Some(owner), Some(root)) => europa_image::ids(root, owner)?,
+            (Some(owner), None) => {
                 let user = User::from_name(owner)?;
                 let user =
                     user.ok_or_else(|| io::Error::other(format!("there is no user {owner}")))?;

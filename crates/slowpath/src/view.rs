@@ -6,6 +6,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -48,6 +49,9 @@ const LONGEST: u64 = 64 << 10;
 /// Links that are followed on the way to a file, as in the kernel.
 const MOST_LINKS: usize = 40;
 
+/// The place of the layer for writes.
+const LAYER: &str = ".layer";
+
 /// The place of the overlay below a slow path's folder.
 pub(crate) fn place(folder: &Path) -> PathBuf {
     folder.join("view")
@@ -57,21 +61,42 @@ fn inside(root: &Path, path: &str) -> PathBuf {
     root.join(path.trim_start_matches('/'))
 }
 
-/// Mounts the overlay over `lower` below `folder`. `written` is the file system for writes, and
-/// `own` has the directories that other mounts will cover.
+/// [`make`] over the root directory `image` of an image, whose owners are users of the slow path.
+/// `users` opens its user namespace.
+pub(crate) fn make_mapped(
+    folder: &Path,
+    image: &Path,
+    written: &Path,
+    own: &[&str],
+    (ids, users): (Ids, impl FnOnce() -> io::Result<OwnedFd>),
+) -> io::Result<PathBuf> {
+    let below = folder.join("image");
+    fs::create_dir_all(&below)?;
+    if written.join(LAYER).exists() {
+        return Ok(place(folder));
+    }
+    europa_image::show_mapped(image, &below, users()?)?;
+    let made = make(folder, (&below, image), written, own, ids);
+    // The overlay keeps the mount.
+    umount2(&below, MntFlags::MNT_DETACH)?;
+    made
+}
+
+/// Mounts the overlay over `lower` below `folder`; messages name `told`. `written` is the file system
+/// for writes, and `own` has the directories that other mounts will cover.
 pub(crate) fn make(
     folder: &Path,
-    lower: &Path,
+    (lower, told): (&Path, &Path),
     written: &Path,
     own: &[&str],
     ids: Ids,
 ) -> io::Result<PathBuf> {
     let failed = |error: io::Error| {
-        io::Error::new(error.kind(), format!("an overlay over {}: {error}", lower.display()))
+        io::Error::new(error.kind(), format!("an overlay over {}: {error}", told.display()))
     };
     let view = place(folder);
     fs::create_dir_all(&view)?;
-    let layer = written.join(".layer");
+    let layer = written.join(LAYER);
     if layer.exists() {
         return Ok(view);
     }

@@ -14,6 +14,7 @@ mod gallery;
 mod grants;
 mod hosts;
 mod i3;
+mod images;
 mod import;
 mod kinds;
 #[path = "../line/mod.rs"]

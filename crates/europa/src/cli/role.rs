@@ -59,6 +59,9 @@ pub(super) enum Role {
     HostRun {
         /// The host.
         host: String,
+        /// It is the command of the host's image: its end is not noted.
+        #[arg(long)]
+        image: bool,
         /// The command and its arguments.
         #[arg(last = true)]
         command: Vec<String>,
@@ -199,7 +202,7 @@ impl Role {
             Role::Hold => Ok(slow_path::hold()?),
             Role::Init { router: _ } => Ok(slow_path::init()?),
             Role::Enter { router, command } => slow_path::enter(instance, &router, &command),
-            Role::HostRun { host, command } => host::run(instance, &host, &command),
+            Role::HostRun { host, image, command } => host::run(instance, (&host, image), &command),
             Role::HostHold { host } => host::hold(instance, &host),
             Role::HostEnter { host, command } => host::enter(instance, &host, &command),
             Role::Daemon { router, part, keep, command } => {

@@ -118,9 +118,9 @@ fn imported(path: &Path, text: &str, all: &Arguments) -> Result<europa_import::I
             .filter(|line| !line.starts_with("name:"))
             .flat_map(|line| [line, "\n"])
             .collect();
-        return Ok(import::read(path, &(others + &renamed), folder)?);
+        return Ok(import::read(path, &(others + &renamed), folder, &[])?);
     }
-    Ok(import::read(path, text, folder)?)
+    Ok(import::read(path, text, folder, &[])?)
 }
 
 /// The lab of a topology, if it is deployed.

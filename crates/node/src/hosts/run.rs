@@ -75,6 +75,33 @@ pub(crate) fn run(instance: &Instance, host: &Host, log: File) -> Result<Command
     Ok(Commands { child: Some(child), ended })
 }
 
+/// Starts the command of a host's image, if it has one; `log` opens the log for its output.
+pub(crate) fn run_image(
+    instance: &Instance,
+    host: &Host,
+    log: impl FnOnce() -> Result<File, NodeError>,
+) -> Result<Option<Commands>, NodeError> {
+    let image = super::inside_of(instance, &host.name).and_then(|inside| inside.image);
+    let words = image.map(|image| image.words()).unwrap_or_default();
+    if words.is_empty() {
+        return Ok(None);
+    }
+    let log = log()?;
+    let failed = |error: std::io::Error| refused(host, &["root"], format!("its command: {error}"));
+    let errors = log.try_clone().map_err(failed)?;
+    let child = Command::new("/proc/self/exe")
+        .arg0("europa")
+        .args(["--instance", instance.name(), "host-run", "--image", &host.name, "--"])
+        .args(words)
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(log)
+        .stderr(errors)
+        .spawn()
+        .map_err(failed)?;
+    Ok(Some(Commands { child: Some(child), ended: PathBuf::new() }))
+}
+
 /// Lines as one script: after a failed one the next ones still run, and its code is the shell's own
 /// in the end.
 fn script<'a>(lines: impl Iterator<Item = &'a str>) -> String {

@@ -106,10 +106,15 @@ impl Node {
             let shell = hosts::run(&self.instance, host, self.log(&name)?)?;
             self.running.push((host.name.to_string(), shell));
         }
+        let there: HashSet<&str> = before.iter().map(|host| &*host.name).collect();
+        for host in documents.hosts.iter().filter(|host| !there.contains(&**host.name)) {
+            let log = || self.log(&format!("host.{}", host.name));
+            let command = hosts::run_image(&self.instance, host, log)?;
+            self.running.extend(command.map(|command| (host.name.to_string(), command)));
+        }
         self.have_hosts(documents.hosts.clone());
         // From here on the next node adopts them.
         self.kept.note(HOSTS, None, &text)?;
-        let there: HashSet<&str> = before.iter().map(|host| &*host.name).collect();
         for host in self.hosts.iter().filter(|host| !there.contains(&*host.name)) {
             self.events.note("host", &host.name, "Made", format!("in {}", host.namespace));
         }

@@ -66,7 +66,7 @@ impl Node {
             code.is_none()
         });
         for (host, code) in ended.into_iter().filter(|(_, code)| *code != 0) {
-            let how = format!("a line of `run` ended with code {code}");
+            let how = format!("a command ended with code {code}");
             let log = self.instance.log(&format!("host.{host}"));
             let last = crate::logs::tail(&log, LAST_LINES).map(|(text, _)| text);
             let last = String::from_utf8_lossy(&last.unwrap_or_default()).trim().to_owned();

@@ -4,9 +4,11 @@
 use std::path::Path;
 
 use europa_api::{At, Problem, Reload, Router};
+use europa_image::is_image;
 use europa_slowpath::environment::{PATH, check_capabilities, missing_on_host, own};
 use nix::unistd::User;
 
+use crate::images::no_root;
 use crate::program::{find, is_program};
 use crate::uplinks;
 
@@ -18,6 +20,7 @@ pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
     }
     let root = slow_path.root.as_ref();
     problems.extend(root.and_then(no_root));
+    let here = root.is_none_or(|root| !is_image(Path::new(&root.value)));
     for file in &slow_path.files {
         if let Some(directory) = missing_on_host(&file.path).filter(|_| root.is_none()) {
             let message = format!("this machine has no {}", directory.display());
@@ -27,7 +30,8 @@ pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
                     .help("put the file below /run, which is the router's own, or set `root: /`"),
             );
         }
-        if let Some(owner) = &file.owner
+        // Users of another root directory are not known here.
+        if let Some(owner) = file.owner.as_ref().filter(|_| here)
             && !User::from_name(owner).is_ok_and(|user| user.is_some())
         {
             let message = format!("this machine has no user {:?}", &*owner.value);
@@ -64,16 +68,6 @@ pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
             }
         }
     }
-}
-
-/// The mistake of a root directory.
-pub(crate) fn no_root(root: &At<String>) -> Option<Problem> {
-    let found = Path::new(&root.value).is_dir();
-    (!found).then(|| {
-        Problem::new(root.place, format!("this machine has no folder {}", root.value))
-            .label("not a folder")
-            .help("unpack a file system there first; `/` is the machine's own")
-    })
 }
 
 /// The mistakes of a program; `made` has the files that the slow path makes itself.

@@ -6,21 +6,21 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use europa_api::{At, Attachment, Documents, InterfaceName, Selector};
+use europa_api::{At, Attachment, Documents, InterfaceName, Restart, Selector};
 use europa_plan::slow_path_change::{needs, ready_file};
 use europa_plan::slow_paths::outer_name;
 use europa_plan::wires::is_wire;
 use europa_plan::{InterfacePlan, PortFacts, PortId, RouterPlan};
 use europa_port::{Device, Namespace};
 use europa_sandbox::{SpawnSpec, spawn};
-use europa_slowpath::environment::{Environment, FileSpec, check_capabilities, folder};
+use europa_slowpath::environment::{Environment, FileSpec, Root, check_capabilities, folder};
 use europa_slowpath::users::{self, Ids};
 use europa_slowpath::{Inner, Spec, StaticNeighbour, StaticRoute, add_static, carrier, namespace};
 use nix::sys::signal::Signal;
 
 use super::SlowPath;
 use super::daemons::{Daemon, Policy};
-use crate::{Doing, Instance, NodeError};
+use crate::{Doing, Instance, NodeError, images};
 
 /// Makes a slow path: namespace, devices, files. Nothing runs there yet.
 pub(super) fn make_one(
@@ -43,7 +43,9 @@ pub(super) fn make_one(
     let files: Vec<FileSpec> = files.iter().map(|file| spec(file)).collect();
     let shown = router.slow_path.as_ref().and_then(|one| one.root.as_ref());
     let shown = shown.map(|root| root.value.as_str());
-    Environment::make(&folder, &name, &full, &files, shown.map(Path::new)).map_err(refused)?;
+    let image = shown.map_or(Ok(None), |root| images::open(instance, root))?;
+    let shown = image.as_ref().map(Root::Image).or(shown.map(Path::new).map(Root::Folder));
+    Environment::make(&folder, &name, &full, &files, shown).map_err(refused)?;
     for (planned, (_, interface)) in plan.interfaces.iter().zip(&router.interfaces.0) {
         let outer = outer_name(&full, &planned.name);
         let inner = inner(planned, &interface.value);
@@ -89,7 +91,11 @@ pub(super) fn describe(
     })
 }
 
-/// The programs of a router's document. The facts about those of `before` with the same names stay.
+/// The name of the program that is the command of an image.
+const OF_IMAGE: &str = "image";
+
+/// The programs of a router's document, or else the command of its image. `root` lies in the folder of
+/// the slow path. The facts about those of `before` with the same names stay.
 pub(super) fn daemons(
     router: &europa_api::Router,
     inside: u64,
@@ -98,7 +104,23 @@ pub(super) fn daemons(
 ) -> Result<Vec<Daemon>, NodeError> {
     let full = router.full_name();
     let run = router.slow_path.as_ref().map_or(&[][..], |slow_path| &slow_path.run[..]);
-    let mut daemons = Vec::new();
+    let mut daemons: Vec<Daemon> = Vec::new();
+    let environment = root.parent().and_then(|folder| Environment::read(folder).ok());
+    let command = environment.map(|there| there.command()).filter(|words| !words.is_empty());
+    if let Some(command) = command.filter(|_| run.is_empty()) {
+        let old = before.iter().find(|old| old.name == OF_IMAGE);
+        let policy = Policy { restart: Restart::OnFailure, needs: Vec::new() };
+        daemons.push(Daemon {
+            router: full.clone(),
+            name: OF_IMAGE.to_owned(),
+            command,
+            capabilities: Vec::new(),
+            inside,
+            ready_file: None,
+            policy: old.map_or_else(|| Arc::new(Mutex::new(policy)), |old| old.policy.clone()),
+            seen: old.map(|old| Arc::clone(&old.seen)).unwrap_or_default(),
+        });
+    }
     for daemon in run {
         let capabilities: Vec<String> =
             daemon.capabilities.iter().map(|one| one.value.clone()).collect();

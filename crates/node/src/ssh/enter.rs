@@ -69,7 +69,7 @@ pub fn enter(instance: &Instance, router: &str, entry: &Entry) -> Result<Infalli
         std::env::set_current_dir("/").map_err(failed)?;
     }
     let mut command = program(entry)?;
-    command.envs(variables(router)).envs(entry.term.iter().map(|term| ("TERM", term)));
+    command.envs(environment.variables()).envs(entry.term.iter().map(|term| ("TERM", term)));
     let name = command.get_program().to_string_lossy().into_owned();
     Err(format!("{name}: {}", command.exec()))
 }

@@ -1,0 +1,137 @@
+//! A layer over those below it. Names that begin with `.wh.` take files away (OCI `layer.md`,
+//! "Whiteouts").
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use tar::EntryType;
+
+use crate::error::{at, wrong};
+use crate::store::Limits;
+use crate::tree::{Attributes, Tree, inside};
+
+/// Takes the file of the rest of its name away.
+const WHITEOUT: &[u8] = b".wh.";
+/// Takes everything in its folder away that layers below have put there.
+const OPAQUE: &[u8] = b".wh..wh..opq";
+
+/// The limits that are left for further entries of an image.
+pub(crate) struct Left {
+    pub(crate) bytes: u64,
+    pub(crate) entries: u64,
+}
+
+impl Left {
+    pub(crate) fn of(limits: Limits) -> Left {
+        Left { bytes: limits.bytes, entries: limits.entries }
+    }
+}
+
+/// Unpacks a layer, an archive without compression, into `tree`.
+pub(crate) fn unpack(content: impl Read, tree: &Tree, left: &mut Left) -> io::Result<()> {
+    let mut archive = tar::Archive::new(content);
+    // Paths that this layer has put there, which its own whiteouts leave alone.
+    let mut own: BTreeSet<PathBuf> = BTreeSet::new();
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let name = entry.path_bytes().into_owned();
+        let told = String::from_utf8_lossy(&name).into_owned();
+        left.entries = left
+            .entries
+            .checked_sub(1)
+            .ok_or_else(|| wrong("it has more files than an image may have"))?;
+        put(&mut entry, &name, (tree, &mut own), left).map_err(at(format!("{told:.200}")))?;
+    }
+    Ok(())
+}
+
+fn put(
+    entry: &mut tar::Entry<'_, impl Read>,
+    name: &[u8],
+    (tree, own): (&Tree, &mut BTreeSet<PathBuf>),
+    left: &mut Left,
+) -> io::Result<()> {
+    let path = inside(name)?;
+    let Some(last) = path.file_name() else { return Ok(()) };
+    if last.as_bytes() == OPAQUE {
+        return clear(tree, path.parent().unwrap_or(Path::new("")), own);
+    }
+    if let Some(gone) = last.as_bytes().strip_prefix(WHITEOUT) {
+        let gone = path.with_file_name(name_of(gone)?);
+        return match tree.place(&gone, false) {
+            Ok(place) => place.remove(),
+            // What it is in is not there either.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+        };
+    }
+    let header = entry.header();
+    let number = |value: u64| u32::try_from(value).ok().filter(|value| *value < u32::MAX);
+    let attributes = Attributes {
+        user: number(header.uid()?).ok_or_else(|| wrong("its owner is no user"))?,
+        group: number(header.gid()?).ok_or_else(|| wrong("its group is no group"))?,
+        mode: header.mode()? & 0o7777,
+        changed: header.mtime().unwrap_or(0),
+    };
+    let place = tree.place(&path, true)?;
+    match header.entry_type() {
+        EntryType::Directory => place.directory(attributes)?,
+        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+            // One byte more shows that there are too many.
+            let bytes = place.file(entry.take(left.bytes.saturating_add(1)), attributes)?;
+            left.bytes = left
+                .bytes
+                .checked_sub(bytes)
+                .ok_or_else(|| wrong("it has more bytes than an image may have"))?;
+        }
+        EntryType::Symlink => {
+            let to = entry.link_name_bytes().ok_or_else(|| wrong("a link to nothing"))?;
+            place.link(Path::new(OsStr::from_bytes(&to)), attributes)?;
+        }
+        EntryType::Link => {
+            let to = entry.link_name_bytes().ok_or_else(|| wrong("a link to nothing"))?;
+            place.hard_link(&tree.place(&inside(&to)?, false)?)?;
+        }
+        EntryType::Fifo => place.pipe(attributes)?,
+        // Devices: programs have those of the host.
+        _ => return Ok(()),
+    }
+    own.insert(path);
+    Ok(())
+}
+
+/// The name that a whiteout takes away.
+fn name_of(name: &[u8]) -> io::Result<&OsStr> {
+    if matches!(name, b"" | b"." | b"..") || name.starts_with(WHITEOUT) {
+        return Err(wrong("it takes no file away"));
+    }
+    Ok(OsStr::from_bytes(name))
+}
+
+/// Removes everything in `folder` that this layer has not put there.
+fn clear(tree: &Tree, folder: &Path, own: &BTreeSet<PathBuf>) -> io::Result<()> {
+    let names = match tree.names(folder) {
+        // A file of this layer has nothing below it.
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+        {
+            return Ok(());
+        }
+        other => other?,
+    };
+    for name in names {
+        let path = folder.join(name);
+        // Paths are ordered by their parts: those below one follow it.
+        let is_own = own.range(path.clone()..).next().is_some_and(|own| own.starts_with(&path));
+        if is_own {
+            // Directories of this layer may have files of layers below.
+            clear(tree, &path, own)?;
+        } else {
+            tree.place(&path, false)?.remove()?;
+        }
+    }
+    Ok(())
+}
