@@ -1,8 +1,8 @@
 //! Topologies of other tools, turned into Europa's YAML.
 //!
-//! [`containerlab`] reads a topology as containerlab's users write it and returns a
-//! configuration, with a [`Note`] for everything that has no counterpart. Nothing is
-//! started, and no file but the topology is read; directories that are bound are listed.
+//! [`containerlab`] reads a topology of containerlab and returns a configuration, with a [`Note`]
+//! for every part without an equivalent. It starts no programs and reads only the topology; it
+//! lists bound directories.
 //!
 //! | file       | concern                                                   |
 //! |------------|-----------------------------------------------------------|
@@ -32,7 +32,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// A configuration and what it lacks.
+/// A configuration, and the parts that it lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// Europa's YAML.
@@ -43,7 +43,7 @@ pub struct Imported {
     pub lab: Lab,
 }
 
-/// A lab as the other tool knows it.
+/// A lab as in the other tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lab {
     /// Its name.
@@ -52,7 +52,7 @@ pub struct Lab {
     pub slice: String,
     /// The beginning of its containers' names: `clab`, or nothing.
     pub prefix: String,
-    /// Its nodes in the order of the file, those that were left out not among them.
+    /// Its nodes in the order of the file, without omitted ones.
     pub nodes: Vec<LabNode>,
 }
 
@@ -81,12 +81,12 @@ pub enum Object {
     Host(String),
     /// A router with a slow path, `SLICE/ROUTER`.
     Router(String),
-    /// Nothing that runs programs: a bridge, the machine, a container of Docker's.
+    /// A node without programs: a bridge, the machine, a container of Docker.
     #[default]
     None,
 }
 
-/// Something that did not come along.
+/// A part of the topology that was not imported.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
     /// The line of the topology, from 1.
@@ -95,7 +95,7 @@ pub struct Note {
     pub message: String,
 }
 
-/// Why there is nothing to import.
+/// The reason why the import failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{line}: {message}")]
 pub struct ImportError {
@@ -106,8 +106,8 @@ pub struct ImportError {
 }
 
 impl Lab {
-    /// The name of a node's container: `clab-LAB-NODE`, `LAB-NODE` with the prefix `__lab-name`, and
-    /// the node's own with an empty one.
+    /// The name of a node's container: `clab-LAB-NODE`; with the prefix `__lab-name`, `LAB-NODE`;
+    /// with an empty prefix, the node's name.
     pub fn container(&self, node: &str) -> String {
         match self.prefix.as_str() {
             "" => node.to_owned(),
@@ -130,11 +130,11 @@ impl Notes {
     }
 }
 
-/// Turns a containerlab topology into Europa's YAML. `folder` is where the topology is:
-/// files that it names are searched there. `environment` has the variables it may use.
+/// Turns a containerlab topology into Europa's YAML. `folder` is the topology's folder, where files
+/// are searched. `environment` has the variables it may use.
 ///
 /// # Errors
-/// A text that is no topology.
+/// The text is no topology.
 pub fn containerlab(
     text: &str,
     folder: &Path,

@@ -42,7 +42,7 @@ pub(crate) fn routes() -> Router<Api> {
         .route("/v1/stats", get(stats))
 }
 
-/// Counters that are wanted beside those that cost nothing.
+/// The selected counters, in addition to cheap ones.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -132,7 +132,7 @@ async fn ledgers(
     Ok(asked.join_all().await.into_iter().flatten().collect())
 }
 
-/// Ends everything and leaves nothing behind. Answers when that is done.
+/// Ends the node and removes all its objects. Answers when that is done.
 #[utoipa::path(post, path = "/v1/down", tag = "node", responses(
     (status = 200, description = "It is done", body = ref("#/components/schemas/Said"))))]
 pub(crate) async fn down(State(api): State<Api>, Extension(who): Extension<Who>) -> Answer<Said> {

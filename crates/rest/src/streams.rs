@@ -1,4 +1,4 @@
-//! `/v1/events` and `/v1/logs`: events and lines, once or as they come.
+//! `/v1/events` and `/v1/logs`: events and lines, once or as a stream.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::problem::Problem;
 use crate::state::Api;
 use crate::who::Who;
 
-/// How often a log that is followed is looked at.
+/// Interval of checks of a followed log.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 pub(crate) fn routes() -> Router<Api> {
@@ -144,7 +144,7 @@ pub(crate) async fn router_log(
     Query(query): Query<Following>,
 ) -> Result<Response, Problem> {
     let of = format!("{slice}/{name}");
-    // File names are made from it: only from names of existing objects.
+    // File names are derived from it, so only names of existing objects are accepted.
     api.requests.known_log(&of).await?;
     show(&api, &of, &query)
 }
@@ -153,7 +153,7 @@ fn show(api: &Api, of: &str, query: &Following) -> Result<Response, Problem> {
     let path = api.instance.log(of);
     let (bytes, end) = match logs::tail(&path, query.lines) {
         Ok(found) => found,
-        // Nothing was written yet, or it goes elsewhere: to systemd's journal.
+        // No line was written yet, or the log is systemd's journal.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (Vec::new(), 0),
         Err(error) => {
             let detail = format!("reading {}: {error}", path.display());
