@@ -13,7 +13,7 @@ pub(crate) fn read(file: &Path, text: &str, folder: &Path) -> Result<Imported, S
         .map_err(|error| format!("{}:{error}", file.display()))
 }
 
-/// Prints or writes the configuration. Notes on fields without a counterpart go to standard error.
+/// Prints or writes the configuration. Notes on fields without an equivalent go to standard error.
 pub(crate) fn containerlab(file: &Path, output: Option<PathBuf>) -> Result<ExitCode, String> {
     let shown = file.display();
     let text = fs::read_to_string(file).map_err(|error| format!("{shown}: {error}"))?;
