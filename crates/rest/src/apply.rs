@@ -57,15 +57,15 @@ enum Wish {
 /// Applies these texts; objects that are not named stay, unless they are pruned. Answers when
 /// routers run. A failed check changes nothing.
 #[utoipa::path(post, path = "/v1/apply", tag = "objects",
-    params(("dry_run" = Option<bool>, Query, description = "Only tell what would change"),
-        ("prune" = Option<bool>, Query, description = "Remove what the texts do not name")),
+    params(("dry_run" = Option<bool>, Query, description = "Only return the changes, and change nothing"),
+        ("prune" = Option<bool>, Query, description = "Remove objects that the texts do not name")),
     request_body(description = "An ApplyRequest, or YAML as application/yaml",
         content = ref("#/components/schemas/ApplyRequest")),
     responses(
-        (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
+        (status = 200, description = "The changes", body = ref("#/components/schemas/Applied")),
         (status = 422, description = "Mistakes; nothing was changed",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json"),
-        (status = 500, description = "It failed and was taken back",
+        (status = 500, description = "The change failed and was undone",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(crate) async fn apply(
     State(api): State<Api>,
@@ -92,11 +92,11 @@ pub(crate) async fn apply(
 #[utoipa::path(put, path = "/v1/{kinds}/{name}", tag = "objects",
     params(("kinds" = String, Path, description = "ports, slices, links, hosts, filters or users"),
         ("name" = String, Path, description = "Its name"),
-        ("dry_run" = Option<bool>, Query, description = "Only tell what would change")),
+        ("dry_run" = Option<bool>, Query, description = "Only return the changes, and change nothing")),
     request_body(description = "The document, as JSON or YAML",
         content = ref("#/components/schemas/Document")),
     responses(
-        (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
+        (status = 200, description = "The changes", body = ref("#/components/schemas/Applied")),
         (status = 422, description = "Mistakes; nothing was changed",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(crate) async fn put_one(
@@ -113,11 +113,11 @@ pub(crate) async fn put_one(
 #[utoipa::path(put, path = "/v1/routers/{slice}/{name}", tag = "objects",
     params(("slice" = String, Path, description = "The slice that owns it"),
         ("name" = String, Path, description = "Its name"),
-        ("dry_run" = Option<bool>, Query, description = "Only tell what would change")),
+        ("dry_run" = Option<bool>, Query, description = "Only return the changes, and change nothing")),
     request_body(description = "The document, as JSON or YAML",
         content = ref("#/components/schemas/Document")),
     responses(
-        (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
+        (status = 200, description = "The changes", body = ref("#/components/schemas/Applied")),
         (status = 422, description = "Mistakes; nothing was changed",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(crate) async fn put_router(
@@ -135,10 +135,10 @@ pub(crate) async fn put_router(
 #[utoipa::path(delete, path = "/v1/{kinds}/{name}", tag = "objects",
     params(("kinds" = String, Path, description = "ports, slices, links, hosts, filters or users"),
         ("name" = String, Path, description = "Its name"),
-        ("dry_run" = Option<bool>, Query, description = "Only tell what would change")),
+        ("dry_run" = Option<bool>, Query, description = "Only return the changes, and change nothing")),
     responses(
-        (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
-        (status = 422, description = "Others need it; nothing was changed",
+        (status = 200, description = "The changes", body = ref("#/components/schemas/Applied")),
+        (status = 422, description = "Other objects need it; nothing was changed",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(crate) async fn delete_one(
     State(api): State<Api>,
@@ -154,10 +154,10 @@ pub(crate) async fn delete_one(
 #[utoipa::path(delete, path = "/v1/routers/{slice}/{name}", tag = "objects",
     params(("slice" = String, Path, description = "The slice that owns it"),
         ("name" = String, Path, description = "Its name"),
-        ("dry_run" = Option<bool>, Query, description = "Only tell what would change")),
+        ("dry_run" = Option<bool>, Query, description = "Only return the changes, and change nothing")),
     responses(
-        (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
-        (status = 422, description = "Others need it; nothing was changed",
+        (status = 200, description = "The changes", body = ref("#/components/schemas/Applied")),
+        (status = 422, description = "Other objects need it; nothing was changed",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(crate) async fn delete_router(
     State(api): State<Api>,

@@ -37,7 +37,7 @@ pub(crate) async fn list(State(api): State<Api>, Path(slice): Path<String>) -> A
     params(("slice" = String, Path, description = "The slice")),
     request_body = ref("#/components/schemas/FilterChanges"),
     responses(
-        (status = 200, description = "What was changed", body = ref("#/components/schemas/FilterChanged")),
+        (status = 200, description = "The changes", body = ref("#/components/schemas/FilterChanged")),
         (status = 404, description = "No such slice, or no such rule",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json"),
         (status = 422, description = "Mistakes, or too many; nothing was changed",
