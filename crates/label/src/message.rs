@@ -86,7 +86,7 @@ pub struct Head {
     pub prefixes: Vec<IpNet>,
     /// The LSP that carries its packets, if one is up.
     pub lsp: Option<LspId>,
-    /// What happens to its packets without an LSP.
+    /// The treatment of its packets without an LSP.
     pub while_down: WhileDown,
     /// Its limits: bytes a second (0: no limit), and bytes of a burst.
     pub police: [f64; 2],

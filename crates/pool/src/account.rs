@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 /// A piece of at least this size is a table that reserves addresses and uses pages when they are
-/// written: a table of routes reserves 48 MiB, of which a few routes use some pages. It is counted
+/// written: a table of routes reserves 48 MiB, and a few routes use some pages. It is counted
 /// separately; its writer reports its use by [`charge`].
 pub const TABLE_BYTES: usize = 8 << 20;
 
