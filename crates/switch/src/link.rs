@@ -1,5 +1,5 @@
-//! Links: a frame goes from one router's pool straight into another's, by one copy,
-//! without a device and without a system call.
+//! Links: a frame goes from one router's pool directly into another's, by one copy, without a
+//! device and without a system call.
 
 use std::mem::offset_of;
 
@@ -16,8 +16,8 @@ use crate::tap::{Crossing, arriving, crossing};
 /// So many packets may wait for a router at the other end of a link.
 const BACKLOG: u32 = 2048;
 
-/// The other end of a link, looked up once a batch: its router may be given another pool at any
-/// time, and a pool goes with its cursors.
+/// The other end of a link, looked up once a batch: its router may get another pool, with other
+/// cursors, at any time.
 pub(crate) struct End<'a> {
     interface: u32,
     local: u32,
@@ -27,15 +27,15 @@ pub(crate) struct End<'a> {
 }
 
 impl<'a> End<'a> {
-    /// Nothing if its router restarts.
+    /// `None` if its router restarts.
     pub(crate) fn of(interface: u32, shared: &Shared, pools: &'a Pools) -> Option<Self> {
         let row = shared.interfaces.get(interface);
         let (pool_id, odd) = (row.pool_id(), row.is_odd());
         Some(Self { interface, local: row.local, odd, pool_id, pool: pools.get(&pool_id)? })
     }
 
-    /// Takes a free slot for a frame, if the receiver has room for one; else counts why not, and
-    /// returns the number of that counter.
+    /// Takes a free slot for a frame, if the receiver has room for one; otherwise counts the cause,
+    /// and returns the number of that counter.
     #[inline]
     fn claim(&self, shared: &Shared) -> Result<u32, u8> {
         let target = &self.pool.view;
@@ -53,8 +53,8 @@ impl<'a> End<'a> {
         Ok(free.slot() & (target.layout().geometry.slots - 1))
     }
 
-    /// Puts a frame that was copied into a slot into the ring, and counts it; false, and the slot
-    /// free again, if there is no room.
+    /// Puts a copied frame's slot into the ring, and counts it. Without room, returns false and
+    /// frees the slot.
     #[inline]
     fn publish(&self, shared: &Shared, slot: u32, length: u32, flags: u64) -> bool {
         let (target, to) = (&self.pool.view, self.interface);
@@ -106,7 +106,7 @@ pub(crate) enum Delivery {
     Done,
     /// The other end has no room for it, which is counted there.
     Refused,
-    /// It is no frame, which is counted.
+    /// It is not a frame, which is counted.
     Malformed,
 }
 
