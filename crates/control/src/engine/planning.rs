@@ -34,7 +34,7 @@ pub(crate) enum For {
     Apply(Submitted, Reply),
     /// Parts of the accepted state may be missing.
     Restore,
-    /// The former state is to be restored.
+    /// The former state must be restored.
     Rollback { reply: Reply, why: Box<ProblemDetails>, open: Vec<PortId> },
     /// The current job needs other steps.
     Again,
