@@ -96,7 +96,7 @@ impl Label {
         self.0
     }
 
-    /// Whether it is one of the unreserved ones, which stand in a label table.
+    /// Whether it is an unreserved label, which can be in a label table.
     pub const fn is_allocated(self) -> bool {
         self.0 >= Self::FIRST.0
     }
