@@ -108,7 +108,7 @@ site: ## Build the pages of docs/ as a site with a search, target/site
 	@command -v mdbook >/dev/null || cargo install mdbook --locked --version '^0.5' --no-default-features --features search
 	@scripts/site
 
-docs: install-build ## Generate docs/elements, docs/cli.md, docs/reference.md and the tables of docs/reference
+docs: install-build ## Generate docs/elements, docs/cli.md, docs/reference.md, docs/api-types.md, and tables of docs/reference and docs/api.md
 	cargo build $(CARGO_FLAGS) --release --workspace --bins --tests
 	EUROPA_WRITE_DOCS=1 cargo test $(CARGO_FLAGS) --release -q --workspace --test reference
 

@@ -1,5 +1,5 @@
-//! Compiles the benchmark's eBPF programs; the objects are embedded in the binary. Tells it how it
-//! was compiled itself.
+//! Compiles the benchmark's eBPF programs; the objects are embedded in the binary. The benchmark
+//! learns its own compiler settings here.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

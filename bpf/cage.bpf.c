@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The cage around the XDP program of a router with `run: kernel`. Europa's own linker puts the
- * program in the place of `tenant`, and these functions in the place of the helpers whose names they
- * have (crates/cage/src/cage.rs). libbpf loads none of this.
+ * The cage around the XDP program of a router with `run: kernel`. Europa's own linker replaces
+ * `tenant` by the program, and helpers by the functions of the same name here
+ * (crates/cage/src/cage.rs). libbpf loads none of this.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -22,7 +22,7 @@ struct cage_zeros {
 	__u8 bytes[EUROPA_CAGE_ROOM];
 };
 
-/* The node's own. */
+/* Written by the node. */
 MAP(judges, PROG_ARRAY, 1, __u32);
 MAP(caged, PERCPU_ARRAY, 1, struct europa_caged);
 MAP(cage_zeros, ARRAY, 1, struct cage_zeros);
@@ -103,7 +103,7 @@ SEC("xdp.frags") int europa_cage(struct xdp_md *ctx)
 	return XDP_DROP;
 }
 
-/* Notes the device that a frame is to leave by. */
+/* Notes the output device of a frame. */
 static __always_inline void aim(__u32 device)
 {
 	__u32 zero = 0;
@@ -136,7 +136,7 @@ HELPER long europa_redirect_map(void *map, __u64 key, __u64 flags)
 #define FAMILY_IPV4 2
 #define FAMILY_IPV6 10
 
-/* The route to a destination, as far as the slow path's Linux decides by its tables alone. */
+/* The route to a destination, as far as the tables of the slow path's Linux alone decide it. */
 static __always_inline struct cage_route *route_to(const struct bpf_fib_lookup *params)
 {
 	if (params->family == FAMILY_IPV4) {
@@ -224,7 +224,7 @@ HELPER long europa_trace_printk(void)
 	return 0;
 }
 
-/* Bytes uncovered before a frame belong to older frames: they are cleared. */
+/* Bytes that are uncovered before a frame hold older frames, so they are cleared. */
 HELPER long europa_xdp_adjust_head(struct xdp_md *ctx, int by)
 {
 	__u32 zero = 0, room = -by;

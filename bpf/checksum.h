@@ -2,10 +2,10 @@
 /*
  * Completes partial checksums in a received copy.
  *
- * A sender on this machine leaves the TCP or UDP checksum to a device that does not
- * exist: the field then holds the folded sum of the pseudo-header (CHECKSUM_PARTIAL),
- * and XDP cannot see the mark in the socket buffer. Nothing is lost by completing
- * every packet whose field holds that sum: a correct packet gets the value it had.
+ * A sender on this machine leaves the TCP or UDP checksum to a device that does not exist: the
+ * field then holds the folded sum of the pseudo-header (CHECKSUM_PARTIAL), and XDP cannot see the
+ * mark in the socket buffer. Completing every packet whose field holds that sum is safe: a correct
+ * packet keeps its value.
  */
 #ifndef EUROPA_CHECKSUM_H
 #define EUROPA_CHECKSUM_H
@@ -44,7 +44,7 @@ static __always_inline __u64 load32(const __u8 *p)
 /* Largest offset of a transport header that is looked at. */
 #define MAX_TRANSPORT 512
 
-/* Most bytes before the frame that a router sees. */
+/* Most bytes that precede the frame that a router sees. */
 #define MAX_SKIP 127
 
 /* Bytes that Linux before 6.13 sums up at a time. */
@@ -69,10 +69,9 @@ static __always_inline __s64 sum_in_pieces(__u8 *start, __u32 words, const __u32
  * to the field, and of header and data. As one number, which is 0 if there is none. */
 #define PARTIAL(transport, field, size) ((transport) | (field) << 10 | (size) << 16)
 
-/* Finds it, `skip` bytes into the received frame, in the `length` bytes that follow. In the frame,
- * not in its copy: a read of bytes just written to memory that another CPU used last waits until
- * that memory has come. Not static: so it is verified once, and not with each way that leads
- * here. */
+/* Finds a partial checksum in the `length` bytes after the first `skip` bytes of the received
+ * frame. It reads the frame, not the copy: reading bytes just written to memory that another CPU
+ * used last is slow. Not static, so that the verifier checks it once, not for each call. */
 __noinline __u32 partial_checksum(context *ctx, __u32 skip, __u32 length)
 {
 	const __u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -81,7 +80,7 @@ __noinline __u32 partial_checksum(context *ctx, __u32 skip, __u32 length)
 	data += skip;
 	if (data + 22 > end)
 		return 0;
-	/* One tag that the slot will not have, and one that it may. */
+	/* A tag that the slot will not have, and a second one. */
 	__u32 network = 14;
 	__u16 type = load16(data + 12);
 	if (type == ETH_VLAN || type == ETH_QINQ) {
@@ -129,7 +128,7 @@ __noinline __u32 partial_checksum(context *ctx, __u32 skip, __u32 length)
 		return 0;
 	if (size < least || transport + size > length)
 		return 0;
-	/* A sum of something is never 0. */
+	/* The sum of a non-empty header is never 0. */
 	const __u8 *there = data + transport + field;
 	if (there + 2 > end || !load16(there))
 		return 0;
@@ -156,8 +155,8 @@ static __always_inline int is_surely_complete(context *ctx)
 	return !there || there != fold(pseudo);
 }
 
-/* Completes the partial checksum of the copy that begins at `offset`. Where in the slot it stands,
- * or 0 if it stays as it is. */
+/* Completes the partial checksum of the copy that begins at `offset`. Returns its position in the
+ * slot, or 0 if the checksum is unchanged. */
 static __always_inline __u32 complete_checksum(__u8 *slot, __u32 offset, __u32 partial,
 					       const __u32 slot_bytes)
 {
@@ -168,7 +167,7 @@ static __always_inline __u32 complete_checksum(__u8 *slot, __u32 offset, __u32 p
 	asm volatile("" : "+r"(transport));
 	__u8 *start = slot + transport;
 	/* Whole words, with zeroes behind the last byte; every slot has room for them. The mask is for
-	 * Linux before 6.4, which forgets the bounds of a number on the stack. */
+	 * Linux before 6.4, which does not track the bounds of a number on the stack. */
 	if (transport + size + 4 > slot_bytes)
 		return 0;
 	asm volatile("" : "+r"(size));
@@ -191,7 +190,7 @@ static __always_inline __u32 complete_checksum(__u8 *slot, __u32 offset, __u32 p
 		total += rest[0];
 	}
 	__u16 result = ~fold(total);
-	/* Only UDP's stands there, and only UDP knows none. */
+	/* Only a field at offset 6 is UDP's, and only UDP uses 0 for "no checksum". */
 	if (field == 6 && result == 0)
 		result = 0xffff;
 	*(__u16 *)(start + field) = result;

@@ -5,8 +5,8 @@
 
 #include "deliver.h"
 
-/* Network namespace that this instance of the program serves: device indices mean
- * something only within one. */
+/* Network namespace that this instance of the program serves: device indices are valid only within
+ * one. */
 const volatile __u32 namespace = 0;
 
 /* Copies of broadcasts a port may have made: this many a second, as many at once. */
@@ -32,8 +32,8 @@ static __always_inline int same_mac(const __u8 *a, const __u8 *b)
 	return *(__u32 *)a == *(__u32 *)b && *(__u16 *)(a + 4) == *(__u16 *)(b + 4);
 }
 
-/* The interface that has a frame's VLAN and MAC address on its port. A hint, mostly right, and the
- * interface's row cost a tenth of a look-up in the hash table; the row then is in `row`. */
+/* The interface that has a frame's VLAN and MAC address on its port. A hint, correct in most cases;
+ * hint and interface's row cost a tenth of a look-up in the hash table. Then the row is in `row`. */
 static __always_inline __u32 match_mac(struct europa_port *port, const struct frame *frame,
 				       struct europa_interface **row)
 {
@@ -57,7 +57,7 @@ static __always_inline __u32 match_mac(struct europa_port *port, const struct fr
 	return match ? *match : EUROPA_NONE;
 }
 
-/* The port table is open-addressed over few places: the first one is nearly always it. */
+/* The port table is open-addressed with few probes: the first probe nearly always hits. */
 static __always_inline struct europa_port *port_of(__u32 ifindex)
 {
 	for (int probe = 0; probe < EUROPA_PORT_PROBES; probe++) {
@@ -105,14 +105,14 @@ neighbour:
 	return 1;
 }
 
-/* Where a frame is on its way through a group. */
+/* The progress of a frame's copies to a group. */
 struct copying {
 	context *ctx;
 	struct europa_port *port;
 	__u32 next, flags;
 };
 
-/* Copies to one interface of a group. Whether that was the last one. */
+/* Copies to one interface of a group. Returns whether that was the last one. */
 static long copy_to_next(__u32 step, struct copying *copying)
 {
 	struct europa_port *port = copying->port;
@@ -132,8 +132,8 @@ static long copy_to_next(__u32 step, struct copying *copying)
 	return 0;
 }
 
-/* Copies to every interface that shares port and VLAN and has all of `flags`, as far
- * as the port's bound allows; Linux gets the frame as well. */
+/* Copies to every interface that shares port and VLAN and has all of `flags`, up to the port's
+ * bound; Linux also gets the frame. */
 static __noinline int copy_to_group(context *ctx, struct europa_port *port,
 				    struct frame *frame, __u32 flags)
 {
@@ -176,8 +176,8 @@ static __always_inline __u32 match_number(struct europa_port *port, __u16 vlan, 
 	return match ? *match : EUROPA_NONE;
 }
 
-/* Whether a tunnel's outer addresses are its own the other way round: only the other end may inject
- * into it. `ip` has a whole header, which the caller checked. */
+/* Whether a tunnel's outer addresses are its own in reverse: only the other end may inject packets
+ * into it. The caller checked that `ip` is a whole header. */
 static __always_inline int from_remote(__u32 id, const __u8 *ip, __u16 type)
 {
 	struct europa_encap *outer = bpf_map_lookup_elem(&encap, &id);

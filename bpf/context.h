@@ -2,9 +2,9 @@
 /*
  * The argument of a receive program: a frame in a driver's buffer (XDP), or a socket buffer (tc).
  *
- * A socket buffer may be a packet that is yet to be cut into segments, of up to 64 kB (GSO), and its
- * VLAN tag always stands beside its bytes. So a frame is read by pieces: `struct piece` says which
- * part of the buffer a delivery is. A buffer of XDP has one piece, all of it.
+ * A socket buffer may hold an unsegmented packet of up to 64 kB (GSO), and its VLAN tag is always
+ * outside its bytes. So a frame is read by pieces: `struct piece` names the delivered part of the
+ * buffer. A buffer of XDP is one piece.
  */
 #ifndef EUROPA_CONTEXT_H
 #define EUROPA_CONTEXT_H
@@ -15,7 +15,7 @@
 
 #ifdef EUROPA_TC
 typedef struct __sk_buff context;
-/* A frame's outer VLAN tag stands beside its bytes. */
+/* The outer VLAN tag is in the socket buffer's metadata, not in the frame's bytes. */
 #define EUROPA_TAGS_ASIDE 1
 #define VERDICT_TAKEN 2	 /* TC_ACT_SHOT */
 #define VERDICT_LINUX -1 /* TC_ACT_UNSPEC: other attached programs, then Linux */

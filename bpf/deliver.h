@@ -46,7 +46,8 @@ static __noinline int wake(__u32 pool, struct europa_pool_state *state)
 #define BURST_NS 100000000ull
 /* A router that was behind is, until no longer backlog was seen for so long. */
 #define BEHIND_NS 20000000ull
-/* The backlog is looked at once in so many packets: the other CPU has just written there. */
+/* The backlog is checked once in this many packets: reading it misses the cache, as the other CPU
+ * writes it. */
 #define BACKLOG_EVERY 64
 
 /* The router is behind: its ring and slots did not suffice. */
@@ -55,9 +56,8 @@ static __always_inline void fall_behind(struct europa_interface *to)
 	to->behind_until = bpf_ktime_get_coarse_ns() + BEHIND_NS;
 }
 
-/* Whether a router that has a long backlog now, or has none, is behind. One that was without a core
- * for a moment catches up; for one that cannot keep up, waiting packets are only delay, and cold
- * slots. */
+/* Whether a router with a long backlog, or with none, is behind. A router that briefly had no core
+ * catches up. For a router that cannot keep up, waiting packets only add delay and cold slots. */
 static __always_inline int is_behind(struct europa_interface *to, int has_backlog)
 {
 	if (!has_backlog) {
@@ -78,8 +78,8 @@ struct short_frame {
 	__u8 bytes[SHORT_FRAME];
 };
 
-/* Copies a frame of `length` (8 to SHORT_FRAME) bytes into a slot; 0 if it lies in one piece. Not
- * static: so it is verified once, and not with each way that leads here. */
+/* Copies a frame of `length` (8 to SHORT_FRAME) bytes into a slot; 0 if the frame is contiguous.
+ * Not static, so that the verifier checks it once, not for each call. */
 __noinline int copy_short_in(context *ctx, struct short_frame *to, __u32 length)
 {
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -99,8 +99,8 @@ __noinline int copy_short_in(context *ctx, struct short_frame *to, __u32 length)
 	return 0;
 }
 
-/* Copies a frame of SHORTEST_FRAME + 4 to SHORTEST_FRAME + 12 bytes into a slot, without a call; 0 if
- * it is that long and lies in one piece. The last word overlaps those before. */
+/* Copies a frame of SHORTEST_FRAME + 4 to SHORTEST_FRAME + 12 bytes into a slot, without a call; 0
+ * if it has such a length and is contiguous. The last word overlaps the former ones. */
 static __always_inline int copy_shortest_in(context *ctx, __u8 *to, __u32 length)
 {
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -121,7 +121,7 @@ static __always_inline int copy_shortest_in(context *ctx, __u8 *to, __u32 length
 	return 0;
 }
 
-/* How a frame is delivered, beside EUROPA_PORT_LOCAL_SENDER: a router's XDP program had it before. */
+/* Flag of a delivery, like EUROPA_PORT_LOCAL_SENDER: a router's XDP program has handled the frame. */
 #define DELIVER_SEEN 2
 
 struct delivery {
@@ -133,7 +133,7 @@ struct delivery {
 #endif
 };
 
-/* Bytes of the delivered frame, with the skipped ones. */
+/* Bytes of the delivered frame, including skipped ones. */
 static __always_inline __u32 delivered_bytes(context *ctx, const struct delivery *d)
 {
 #ifdef EUROPA_TC
@@ -153,8 +153,8 @@ static __always_inline __u32 missing_tag(const struct delivery *d, const struct 
 	return 0;
 }
 
-/* Generic over the slot size, which is a constant in each of its uses. Returns why the frame was
- * dropped, or 0. If there is `tapped`, taps get the copied frame, and are cleared. */
+/* Generic over the slot size, which is a constant in each of its uses. Returns the cause of a drop,
+ * or 0. If `tapped` is set, taps get the copied frame, and `tapped` is cleared. */
 static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_word,
 					  struct europa_pool_state *state,
 					  struct europa_interface *to,
@@ -168,7 +168,7 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 	__u32 length = delivered_bytes(ctx, d);
 	__u32 *rx_tail = &to->rx_tail[!!(pool_word & EUROPA_POOL_ODD)];
 
-	/* A router that does not drain its ring is found out before anything is copied. */
+	/* A full ring is detected before anything is copied. */
 	__u32 tail = *(volatile __u32 *)rx_tail;
 	__u64 *around;
 	__u64 *place = word_among(pool, slots, to->rx_first + (tail & to->rx_mask), &around,
@@ -214,9 +214,9 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 	__u8 *memory = bpf_map_lookup_elem(pool, &slot);
 	if (!memory)
 		return CAUSE(rx_drop_slots);
-	/* Bounds that the verifier understands, where the compiler cannot undo them, nor make one
-	 * comparison of a difference out of two, nor put the number aside before it is compared,
-	 * which Linux before 6.18 does not follow. */
+	/* Bounds for the verifier. The assembly keeps the compiler from removing them, from merging two
+	 * comparisons into one of a difference, and from spilling the number before it is compared, which
+	 * Linux before 6.18 does not track. */
 	asm volatile("" : "+r"(length));
 	if (length > room)
 		return CAUSE(rx_drop_long);
@@ -233,11 +233,11 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 #endif
 	if (complete & EUROPA_PORT_LOCAL_SENDER && !is_piece && (d->skip || !is_surely_complete(ctx))) {
 		partial = partial_checksum(ctx, d->skip, length - tag);
-		/* The transport header stands behind the tag. */
+		/* The transport header follows the tag. */
 		partial = partial ? partial + tag : 0;
 	}
-	/* The place is taken first: a locked instruction would otherwise wait until the copy has left this
-	 * CPU. The reader there waits for the word. */
+	/* The ring entry is taken before the copy: a locked instruction would otherwise wait until the
+	 * copy has left this CPU. The reader waits for the entry's word. */
 	if (!take_place(pool, slots, rx_tail, to->rx_first, to->rx_mask, &tail, &place, &around,
 			slot_bytes))
 		goto give_back;
@@ -267,7 +267,7 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 	if (checksum) {
 		count->rx_checksums++;
 	}
-	/* Before the router can write there. */
+	/* Before the router can write to the slot. */
 	if (tapped && tapped->taps) {
 		tapped->copy = (__u64)(memory + offset);
 		tapped->length = length;
@@ -313,8 +313,8 @@ static __always_inline __u64 begin_sample(struct europa_counters *count, __u64 r
 	return offered & 63 ? 0 : bpf_ktime_get_ns();
 }
 
-/* Copies the frame, less its first `skip` bytes, to interface `d->interface`. Not static: so it is
- * verified once, and not with each way that leads here. */
+/* Copies the frame, without its first `skip` bytes, to interface `d->interface`. Not static, so
+ * that the verifier checks it once, not for each call. */
 __noinline int deliver(context *ctx, const struct delivery *d, int complete)
 {
 	if (!ctx || !d)
@@ -377,7 +377,7 @@ __noinline int deliver(context *ctx, const struct delivery *d, int complete)
 /* Most segments that a packet is cut into. */
 #define MAX_SEGMENTS 1400
 
-/* Where a packet is on its way into segments. */
+/* The progress of a packet's segmentation. */
 struct cutting {
 	context *ctx;
 	struct delivery delivery;
@@ -386,7 +386,7 @@ struct cutting {
 	__u32 complete;
 };
 
-/* Delivers the next segment. Whether that was the last one. */
+/* Delivers the next segment. Returns whether that was the last one. */
 static long deliver_next(__u32 step, struct cutting *cutting)
 {
 	struct piece *piece = &cutting->delivery.piece;
@@ -425,8 +425,8 @@ static __noinline int deliver_all(context *ctx, struct delivery *d, int complete
 	return 0;
 }
 
-/* Delivers a packet that is yet to be cut as it is, if its router takes such. False, and nothing done,
- * for another one. */
+/* Delivers an unsegmented packet uncut, if its router accepts such packets. For other packets,
+ * returns false and does nothing. */
 static __always_inline int deliver_usual(context *ctx, __u32 id, struct europa_interface *to,
 					 int complete)
 {
@@ -438,8 +438,8 @@ static __always_inline int deliver_all(context *ctx, const struct delivery *d, i
 	return deliver(ctx, d, complete);
 }
 
-/* The same without a call, for the common frames: whole ones, for a pool of the usual kind whose
- * interface has neither captures nor a rate. False, and nothing done, for another one. */
+/* The same without a call, for the common case: a whole frame for a usual pool whose interface has
+ * neither captures nor a rate. For other frames, returns false and does nothing. */
 static __always_inline int deliver_usual(context *ctx, __u32 id, struct europa_interface *to,
 					 int complete)
 {

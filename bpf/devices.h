@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* Where frames leave: by port. */
+/* Output devices, by port. */
 #ifndef EUROPA_DEVICES_H
 #define EUROPA_DEVICES_H
 

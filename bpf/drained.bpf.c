@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Whether all live frames that have been sent to a veth were taken in behind it. A switch asks
- * before it sends by a socket, where frames must not overtake: frames of a socket go past the rings
- * of live ones where a veth segments. The kernel does not export this, so it is read from veth's
- * own structures (drivers/net/veth.c), wherever they are in the running kernel.
+ * Whether the peer of a veth has received all live frames that were sent to it. The switch checks
+ * this before it sends by a socket, so that frames are not reordered: where a veth segments, frames
+ * of a socket bypass the rings of live frames. The kernel does not export this, so it is read from
+ * veth's own structures (drivers/net/veth.c), at their offsets in the running kernel.
  */
 #include "devices.h"
 #include <bpf/bpf_core_read.h>
@@ -62,7 +62,8 @@ struct bpf_dtab {
 static __always_inline struct net_device *device_of(__u64 port)
 {
 	struct bpf_dtab_netdev **entries, *entry = 0;
-	/* Nothing may be added to the address of a map, but to a number that is read. */
+	/* The verifier allows no addition to a map's address, only to a number that is read from memory.
+	 */
 	void *table = &devices;
 	struct bpf_dtab *address = 0;
 	bpf_probe_read_kernel(&address, sizeof(address), &table);
@@ -83,7 +84,7 @@ static __always_inline struct veth_priv *private_of(struct net_device *device)
 	return (void *)device + offset;
 }
 
-/* Packets that are kept back to be merged with later ones (gro_flush_timeout). */
+/* Packets that are held for merging with later ones (gro_flush_timeout). */
 static __always_inline unsigned long kept_back(struct napi_struct *napi)
 {
 	struct napi_struct___before_6_15 *before = (void *)napi;
@@ -102,7 +103,7 @@ static __always_inline int is_drained(struct veth_rq *queue)
 	unsigned long state = 0;
 	if (BPF_CORE_READ_INTO(&size, ring, size))
 		return 0;
-	/* No ring, as the peer takes no live frames. */
+	/* There is no ring, as the peer takes no live frames. */
 	if (!size)
 		return 1;
 	entries = BPF_CORE_READ(ring, queue);
@@ -124,7 +125,7 @@ struct queues {
 	int drained;
 };
 
-/* Looks at one of them; 0 to go on. */
+/* Checks one queue; 0 continues. */
 static long look(__u32 index, struct queues *queues)
 {
 	__u64 offset = (__u64)index * bpf_core_type_size(struct veth_rq);
@@ -132,8 +133,9 @@ static long look(__u32 index, struct queues *queues)
 	return !queues->drained;
 }
 
-/* XDP_PASS if so, of the port with the number that the packet begins with; its device is a veth.
- * An XDP program, as all programs that use the table of devices have to be of one type. */
+/* Returns XDP_PASS if all frames were received. The packet begins with the port's number; the
+ * port's device is a veth. This is an XDP program because all programs that use the table of
+ * devices must have one type. */
 SEC("xdp") int europa_drained(struct xdp_md *ctx)
 {
 	__u32 *port = (void *)(long)ctx->data;
@@ -141,10 +143,10 @@ SEC("xdp") int europa_drained(struct xdp_md *ctx)
 		return XDP_DROP;
 	struct net_device *device = device_of(*port);
 	struct net_device *peer = device ? BPF_CORE_READ(private_of(device), peer) : 0;
-	/* One that has gone takes in nothing any more. */
+	/* A removed peer receives no more frames. */
 	if (!peer)
 		return XDP_PASS;
-	/* It has one at least. */
+	/* A device has at least one queue. */
 	struct queues queues = { .first = BPF_CORE_READ(private_of(peer), rq) };
 	bpf_loop(BPF_CORE_READ(peer, real_num_rx_queues), look, &queues, 0);
 	return queues.drained ? XDP_PASS : XDP_DROP;

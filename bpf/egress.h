@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Checks on the copy that leaves, and the headers added to it. The Rust twin, for frames that leave
- * by a socket, is crates/switch/src/egress.rs; one table tests both.
+ * Checks on the copy that is sent, and the headers added to it. The Rust twin, for frames that
+ * leave by a socket, is crates/switch/src/egress.rs; one table tests both.
  */
 #ifndef EUROPA_EGRESS_H
 #define EUROPA_EGRESS_H
@@ -11,7 +11,7 @@
 
 #define MAX_ENCAP 72
 
-/* Bytes that go before, or into, a frame of this interface. */
+/* Bytes that are added before, or inserted into, a frame of this interface. */
 static __always_inline __u32 before_frame(__u32 id, struct europa_interface *from)
 {
 	if (from->flags & EUROPA_IF_VXLAN) {

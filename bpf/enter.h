@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The way into the cage of a router's XDP program: it sees a frame as its router would, policed,
- * without its VLAN's tag, and with a whole checksum.
+ * Entry into the cage of a router's XDP program. The program gets a frame as its router would:
+ * policed, without the VLAN's tag, and with a complete checksum.
  */
 #ifndef EUROPA_ENTER_H
 #define EUROPA_ENTER_H
 
 #include "deliver.h"
 
-/* Counts a frame for which there was no program. */
+/* Counts a frame that has no program. */
 static __always_inline void lose(__u32 id)
 {
 	struct europa_counters *count = counters_of(id);
@@ -17,8 +17,8 @@ static __always_inline void lose(__u32 id)
 }
 
 #ifdef EUROPA_TC
-/* A port with a kernel router receives by XDP. A frame that comes here had arrived before that: no
- * frame avoids the program. */
+/* A port with a kernel router receives by XDP. Only frames that arrived before the port's change
+ * get here; they are dropped, so that no frame avoids the program. */
 #define ENTER_CAGE(ctx, id, row, complete) lose(id)
 #else
 
@@ -43,7 +43,7 @@ static __noinline int complete_in_frame(struct xdp_md *ctx, __u32 partial)
 	return !bpf_xdp_store_bytes(ctx, transport + field, copy->bytes + field, 2);
 }
 
-/* Takes the outer VLAN tag off a frame; 0 if it has one. */
+/* Removes the outer VLAN tag of a frame; 0 on success. */
 static __always_inline int strip_tag(struct xdp_md *ctx)
 {
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
@@ -55,8 +55,8 @@ static __always_inline int strip_tag(struct xdp_md *ctx)
 	return bpf_xdp_adjust_head(ctx, 4);
 }
 
-/* Takes the note off a frame that says how many links between kernel routers it has crossed: the judge
- * of the router before wrote it (bpf/judge.h). What the switch sends has none. */
+/* Removes a frame's note of how many links between kernel routers it has crossed. The judge of the
+ * former router wrote it (bpf/judge.h). Frames from the switch have no note. */
 static __always_inline __u32 take_hops(struct xdp_md *ctx)
 {
 	__u32 *note = (void *)(long)ctx->data_meta;
@@ -78,8 +78,8 @@ static __always_inline void note_entry(struct europa_caged *now, __u32 id, __u32
 	now->taps = 0;
 }
 
-/* The same as prepare(), without a call, for what most frames are: whole ones for an interface without
- * a rate, captures, a VLAN and a link. 0 if it is done. */
+/* The same as prepare(), without a call, for the common case: a whole frame for an interface
+ * without rate, captures, VLAN and link. 0 on success. */
 static __always_inline int prepare_usual(struct xdp_md *ctx, __u32 id,
 					 const struct europa_interface *to, __u32 complete)
 {
@@ -132,8 +132,8 @@ static __noinline __u32 prepare(struct xdp_md *ctx, __u32 id, __u32 complete)
 	return 0;
 }
 
-/* Gives a frame to a router's program, and does not come back; or the frame is dropped, and counted.
- * A macro: Linux before 6.10 allows tail calls from a program's main function only. */
+/* Gives a frame to a router's program and does not return; without a program, the frame is dropped
+ * and counted. A macro: Linux before 6.10 allows tail calls from a program's main function only. */
 #define ENTER_CAGE(ctx, id, row, complete)                         \
 	do {                                                       \
 		__u32 own = id;                                    \

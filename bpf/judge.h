@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * The only way out of a cage: carries out the verdict of a router's XDP program on a frame, if it
- * is permitted. The program's return value is in `caged`, because Linux 6.1 would use the program's
+ * The only exit of a cage: carries out the verdict of a router's XDP program on a frame, if it is
+ * permitted. The program's return value is in `caged`, because Linux 6.1 would use the program's
  * own.
  */
 #ifndef EUROPA_JUDGE_H
@@ -10,7 +10,7 @@
 #include "deliver.h"
 #include "egress.h"
 
-/* Puts the tag of its VLAN into a frame; 0 if there was room. */
+/* Inserts the tag of its VLAN into a frame; 0 on success. */
 static __always_inline int insert_tag(struct xdp_md *ctx, __u16 vlan)
 {
 	if (bpf_xdp_adjust_head(ctx, -4))
@@ -26,7 +26,7 @@ static __always_inline int insert_tag(struct xdp_md *ctx, __u16 vlan)
 }
 
 /* Why a frame may not cross a link of a kernel router, counted; 0 if it may. Without a bound on the
- * links, two routers that send each other a frame would keep a CPU for ever. */
+ * links, two routers that send each other a frame would occupy a CPU forever. */
 static __always_inline __u32 link_refusal(__u32 bytes, __u32 hops, struct europa_counters *count)
 {
 	if (hops >= EUROPA_CAGE_HOPS) {
@@ -41,7 +41,7 @@ static __always_inline __u32 link_refusal(__u32 bytes, __u32 hops, struct europa
 	return 0;
 }
 
-/* Notes before a frame how many links it has crossed; 0 if there is room. Metadata goes over a veth. */
+/* Notes before a frame how many links it has crossed; 0 on success. A veth keeps metadata. */
 static __always_inline int note_hops(struct xdp_md *ctx, __u32 hops)
 {
 	if (bpf_xdp_adjust_meta(ctx, -4))
@@ -69,7 +69,7 @@ static __always_inline void tell_verdict(struct xdp_md *ctx, __u32 taps, __u32 i
 	tap(ctx, &tapped);
 }
 
-/* Has a frame leave by interface `id`, if that is allowed. */
+/* Sends a frame out of interface `id`, if that is allowed. */
 static __always_inline int leave(struct xdp_md *ctx, __u32 id, __u32 bytes, __u32 hops, int back)
 {
 	struct europa_interface *by = bpf_map_lookup_elem(&interfaces, &id);

@@ -3,8 +3,8 @@
  * Which frames of a device Linux gets while `europa click` has the device. Packet sockets see
  * frames before these programs do, so frames that are dropped here still reach the router.
  *
- * The router gives frames to Linux by a packet socket with a mark. On their way out they are
- * turned around; on their way in they pass, with the packet type that the mark says.
+ * The router gives frames to Linux by a packet socket with a mark. At egress they are redirected to
+ * ingress; at ingress they pass, with the packet type of the mark.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Copies a packet of TCP that is yet to be cut into segments (a super-packet) into a long slot of a
- * pool whose router takes such. The switch gives it to a device that cuts it, or cuts it.
+ * Copies an unsegmented packet of TCP (a super-packet) into a long slot of a pool whose router
+ * accepts such packets. The switch gives it to a device that segments it, or segments it itself.
  */
 #ifndef EUROPA_LONG_H
 #define EUROPA_LONG_H
@@ -9,9 +9,10 @@
 #include "piece.h"
 #include "ring.h"
 
-/* Fewer bytes are cut: a super-packet is longer than any live frame. */
+/* Shorter packets are segmented here: a super-packet is longer than any live frame. */
 #define LONG_LEAST 4096
-/* Segments with less payload are cut here: no sender of a stream makes such (TCP_MIN_SND_MSS). */
+/* Packets with smaller segments are segmented here: no sender of a stream makes them
+ * (TCP_MIN_SND_MSS). */
 #define LONG_SEGMENT 48
 /* More are cut: the end of a packet in its slot is a number of 16 bits. */
 #define LONG_MOST (EUROPA_LONG_SLOT_BYTES - 1 - EUROPA_RX_OFFSET_BYTES - EUROPA_TAIL_BYTES)
@@ -21,9 +22,9 @@
 #define TCP_URG 0x20
 #define IP_DF bpf_htons(0x4000)
 
-/* Whether its headers are those of a usual stream, which the switch understands: no tag, IPv4
- * without options that may not be fragmented or IPv6 without extension headers, and no flag that is
- * not for all segments. */
+/* Whether the headers are those of a usual stream, which the switch supports: no tag; IPv4 without
+ * options and with DF, or IPv6 without extension headers; and only flags that apply to all
+ * segments. */
 static __always_inline int is_plain_stream(context *ctx, const struct piece *piece)
 {
 	__u8 ip[8], flags;
@@ -37,8 +38,7 @@ static __always_inline int is_plain_stream(context *ctx, const struct piece *pie
 	return !piece->is_ipv4 || (ip[0] == 0x45 && *(__u16 *)(ip + 6) == IP_DF);
 }
 
-/* Copies `length` bytes to the elements of a long slot, from `memory` on, the first one; 0 if they are
- * there. */
+/* Copies `length` bytes to the elements of a long slot, which begins at `memory`; 0 on success. */
 static __always_inline int load_long(context *ctx, void *pool, __u8 *memory, __u32 element,
 				     __u32 length, const __u32 slot_bytes)
 {
@@ -73,8 +73,8 @@ static __always_inline int load_long(context *ctx, void *pool, __u8 *memory, __u
 	return 0;
 }
 
-/* Generic over the slot size, as deliver_into is. 0 if the packet is taken care of; else it must be
- * cut. */
+/* Generic over the slot size, like deliver_into. 0 if the packet is delivered or dropped; else it
+ * must be segmented. */
 static __always_inline int deliver_long_into(context *ctx, void *pool, __u32 pool_word,
 					     struct europa_pool_state *state,
 					     struct europa_interface *to,
@@ -144,13 +144,14 @@ give_back:
 	return -1;
 }
 
-/* Delivers a packet that is yet to be cut as it is; 0 if it is taken care of. Not static: so it is
- * verified once. */
+/* Delivers a super-packet uncut; 0 if it is delivered or dropped. Not static, so that the verifier
+ * checks it once. */
 __noinline int deliver_long(context *ctx, __u32 id)
 {
 	struct europa_interface *to = bpf_map_lookup_elem(&interfaces, &id);
 	struct europa_counters *count = counters_of(id);
-	/* A capture shows the frames of a wire, and a rate is for them. */
+	/* A capture shows frames as on a wire, and a rate counts them, so neither gets super-packets.
+	 */
 	if (!ctx || !to || !count || to->taps || to->meter ||
 	    to->flags & (EUROPA_IF_STRIP_VLAN | EUROPA_IF_VXLAN))
 		return -1;

@@ -12,9 +12,9 @@
 #define BPF_F_INNER_MAP (1U << 12)
 #endif
 
-/* A pool's memory, one element a slot. The value size of inner maps may not differ from pool to
- * pool, their number of elements may, but then each look-up is a call: hence a table for small
- * slots, one for large ones, and one for pools that have as many elements as most do. */
+/* A pool's memory, one element a slot. All inner maps of a table must have one value size. Their
+ * number of elements may differ, but then each look-up is a call. So there are three tables: for
+ * small slots, for large slots, and for pools of the usual number of elements. */
 struct usual_pool {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, EUROPA_USUAL_ELEMENTS);
@@ -36,7 +36,7 @@ struct large_pool {
 	__uint(key_size, 4);
 	__uint(value_size, EUROPA_LARGE_SLOT_BYTES);
 };
-/* Rings that a sleeping router polls; their contents do not matter. */
+/* Rings that a sleeping router polls; their contents have no meaning. */
 struct waker {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
@@ -191,8 +191,8 @@ struct {
 	__type(value, struct cage_zeros);
 } cage_zeros SEC(".maps");
 
-/* Ways out for frames of routers with `run: kernel`, by port. Not an array: those take only programs
- * that agree on frames of several fragments. */
+/* Output devices for frames of routers with `run: kernel`, by port. Not an array: an array accepts
+ * only programs that agree about frames of several fragments. */
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
 	__uint(max_entries, EUROPA_MAX_PORTS);
@@ -201,7 +201,7 @@ struct {
 	__type(value, __u32);
 } cage_devices SEC(".maps");
 
-/* Rows a counter has: number of CPUs and one. */
+/* Number of rows of a counter: one for each CPU, and one more. */
 const volatile __u32 counter_rows = 1;
 
 static __always_inline struct europa_counters *counters_of(__u32 interface)

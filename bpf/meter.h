@@ -5,8 +5,8 @@
 
 #include "ring.h"
 
-/* Takes a frame's bytes out of a bucket; false if there are not so many in it. One compare-and-swap
- * for a frame that passes, none for one that does not, and no cost without a meter. */
+/* Takes a frame's bytes out of a bucket; false if it has fewer. One compare-and-swap for a frame
+ * that passes, none for one that does not, and no cost without a meter. */
 static __noinline int within_rate(__u32 number, __u32 bytes)
 {
 	struct europa_meter *meter = bpf_map_lookup_elem(&meters, &number);
@@ -25,8 +25,8 @@ static __noinline int within_rate(__u32 number, __u32 bytes)
 		if (__sync_val_compare_and_swap(&meter->used_until, until, from + charge) == until)
 			return 1;
 	}
-	/* So many others were faster. The bucket may now lack a frame for each CPU: later refills cover
-	 * it, so over time the rate holds. */
+	/* Other CPUs were faster each time. The bucket may now lack a frame for each CPU: later refills
+	 * cover it, so over time the rate holds. */
 	__sync_fetch_and_add(&meter->used_until, charge);
 	return 1;
 }

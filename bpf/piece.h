@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Which part of a socket buffer a delivery is: the whole frame, or one segment of a packet that its
- * sender has left for the device to cut (GSO). A router sees the frames of a wire. The segments are
+ * The delivered part of a socket buffer: the whole frame, or one segment of a packet that its
+ * sender left for the device to segment (GSO). A router gets frames as on a wire. The segments are
  * made here, in the copy: headers before each part of the payload, with lengths, identification,
  * sequence number, flags and checksum as the kernel's own cutting gives them (`tcp_gso_segment`,
  * `__udp_gso_segment`).
@@ -96,7 +96,7 @@ static __always_inline long load_piece(context *ctx, const struct piece *piece, 
 	return frame_load(ctx, 12, to + 16, headers - 12);
 }
 
-/* Makes the headers of a copy, at `frame`, those of its segment. The checksum is partial then. */
+/* Changes the headers of a copy, at `frame`, to those of its segment. The checksum is partial then. */
 static __always_inline __u32 make_segment(__u8 *frame, const struct piece *piece, __u32 before)
 {
 	__u8 *ip = frame + (piece->network & 63), *l4 = frame + (piece->transport & 127);

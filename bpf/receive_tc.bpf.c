@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
-/* The receive program as tc has it, for devices whose senders hand over packets that are yet to be cut. */
+/* The receive program for tc, for devices whose senders hand over unsegmented packets. */
 #define EUROPA_TC 1
 #include "receive.h"
 

@@ -13,7 +13,8 @@
 
 #define MAX_TRIES 4
 
-/* Counts a try. Linux before 6.4 knows loops only by a jump back: it has to be the last thing. */
+/* Counts a try. Linux before 6.4 recognizes a loop only by its backward jump, so the comparison
+ * must come last. */
 static __always_inline int is_left(int *tries)
 {
 	int left = *tries - 1;
@@ -45,7 +46,7 @@ static __always_inline __u64 *word_among(void *pool, __u32 slots, __u32 word, __
 	__u64 *element = bpf_map_lookup_elem(pool, &index);
 	if (!element)
 		return 0;
-	/* No arithmetic before that is known. */
+	/* The verifier allows no arithmetic before this check. */
 	asm volatile("" : "+r"(element));
 	*around = element;
 	return element + (word & (words_per_slot - 1));
@@ -63,8 +64,8 @@ static __always_inline int is_free_place(const __u64 *place, const __u32 *rx_tai
 	return place && !(*(volatile __u64 *)place && *(volatile __u32 *)rx_tail == tail);
 }
 
-/* Takes the place at the tail of a receive ring that several CPUs fill. `tail`, `place` and `around`
- * are those seen last, and become those taken; 0 if there is none. */
+/* Takes the place at the tail of a receive ring that several CPUs fill. `tail`, `place` and
+ * `around` hold the last known values, and get those of the taken entry; 0 if the ring is full. */
 static __always_inline int take_place(void *pool, __u32 slots, __u32 *rx_tail, __u32 first,
 				      __u32 mask, __u32 *tail, __u64 **place, __u64 **around,
 				      const __u32 slot_bytes)
@@ -127,13 +128,13 @@ static __always_inline __u64 free_word(__u32 slot)
 /* Most of them have this length, or a few bytes more. */
 #define SHORTEST_FRAME 60
 
-/* Copies `length` (8 to SHORT_FRAME) bytes out of a slot into the frame; 0 if the frame is
- * that long and lies in one piece. The last word overlaps the one before. */
+/* Copies `length` (8 to SHORT_FRAME) bytes out of a slot into the frame; 0 if the frame has that
+ * length and is contiguous. The last word overlaps the former one. */
 static __always_inline int copy_short_out(struct xdp_md *ctx, const __u8 *from, __u32 length)
 {
 	__u8 *data = (void *)(long)ctx->data, *end = (void *)(long)ctx->data_end;
 	__u32 at = 0;
-	/* The shortest are most of them: without a look at each word. */
+	/* Most frames are the shortest ones: they are copied without a check for each word. */
 	if (length >= SHORTEST_FRAME && data + SHORTEST_FRAME <= end) {
 #pragma unroll
 		for (; at < SHORTEST_FRAME - 4; at += 8)

@@ -12,13 +12,14 @@
 #define EUROPA_MAX_INTERFACES_TOTAL 4096
 #define EUROPA_MAX_PORTS 1024
 #define EUROPA_MAX_METERS 4096
-/* Places in the port table that one (namespace, device) may stand in. */
+/* Number of entries in the port table where a (namespace, device) may be. */
 #define EUROPA_PORT_PROBES 4
-/* From one of them to the next: beyond the devices of a namespace, whose numbers follow each other. */
+/* Distance between these entries: larger than the number of devices of most namespaces, whose
+ * indices are consecutive. */
 #define EUROPA_PORT_STRIDE 167
 #define EUROPA_TRANSMIT_LIST 4096 /* entries a worker, a power of two */
 #define EUROPA_MAX_WORKERS 64
-/* Longest frame in live-frame mode: a page less headroom and tail. */
+/* Longest frame in live-frame mode: a page without headroom and tail. */
 #define EUROPA_MAX_LIVE_FRAME 3408
 /* Places in the table of hints, a power of two. */
 #define EUROPA_HINTS 8192
@@ -62,8 +63,8 @@ struct europa_port {
 #define EUROPA_IF_CAGED 256      /* its router's program stands in `cages` */
 #define EUROPA_IF_WIRE 512       /* one end of a link of a kernel router: frames there count links */
 
-/* In struct interface.pool: of both cursors, the second one is this pool's. Each pool that an
- * interface gets has the other one, as receive programs may still be at work on the one before. */
+/* In struct interface.pool: this pool uses the second of the two cursors. Successive pools of an
+ * interface alternate, as receive programs may still use the former pool. */
 #define EUROPA_POOL_ODD 0x80000000
 
 /* An interface of a router, on a port. Table `interfaces`. */
@@ -86,8 +87,8 @@ struct europa_interface {
 	uint32_t reserved[2];
 	/* receive programs, compare-and-swap */
 	uint32_t rx_tail[2] __attribute__((aligned(64)));
-	/* receive programs, roughly: since when there has been more than the usual backlog (0: there
-	 * is none), and until when the router counts as behind */
+	/* written by receive programs, without locks: when the backlog became larger than usual (0: it is
+	 * not), and until when the router counts as behind */
 	uint64_t burst_began __attribute__((aligned(8)));
 	uint64_t behind_until;
 	/* the switch */
@@ -95,8 +96,8 @@ struct europa_interface {
 	uint32_t reserved_to_end[14];
 };
 
-/* Which interface the frames to a MAC address may be for: its row says whether they are. The latest
- * writer has the place. Table `hints`, by europa_hint_place(). */
+/* The interface that may own frames to a MAC address; the interface's row decides. The latest
+ * writer wins. Table `hints`, by europa_hint_place(). */
 struct europa_hint {
 	uint32_t interface;
 	uint32_t reserved;
@@ -127,11 +128,11 @@ struct europa_encap {
 	uint8_t header[72]; /* Ethernet, IP, UDP, VXLAN; lengths and checksum left zero */
 };
 
-/* struct pool_state.kind: the table of maps that a pool stands in. */
+/* struct pool_state.kind: the table of maps that has the pool. */
 #define EUROPA_POOL_SMALL 0 /* small slots */
 #define EUROPA_POOL_LARGE 1 /* large slots */
 #define EUROPA_POOL_USUAL 2 /* small slots, and EUROPA_USUAL_ELEMENTS with all the rest */
-/* Those of 8,192 slots and 8 interfaces. */
+/* Usual pools have 8,192 slots and 8 interfaces. */
 #define EUROPA_USUAL_ELEMENTS 10881
 
 /* A pool's geometry and cursors. Table `pool_state`, by pool. */
@@ -207,7 +208,7 @@ struct europa_counters {
 
 /* Most links that a frame may cross from kernel router to kernel router in a row. */
 #define EUROPA_CAGE_HOPS 4
-/* Devices that the XDP program of a router can name: 1 to this, less one. */
+/* Devices that the XDP program of a router can name: 1 to this number minus one. */
 #define EUROPA_CAGE_DEVICES 64
 /* Bytes that a frame may grow by at once. */
 #define EUROPA_CAGE_ROOM 256
@@ -253,7 +254,7 @@ struct europa_worker {
 
 /* The settings of a capture, and its losses. Table `tap_state`, by tap. */
 #define EUROPA_MAX_TAPS 8
-/* Of frames that go one way; each way has its own, as they are on different CPUs. */
+/* Frames of one direction; each direction has its own, as the two run on different CPUs. */
 struct europa_tap_side {
 	/* programs and switch: records that may still be made, refilled with time */
 	int64_t tokens __attribute__((aligned(64)));

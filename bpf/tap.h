@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Taps: copies of an interface's frames for `europa capture`. An interface without a capture costs
- * one look at a word in a cache line that is already there. One that is captured costs its tap's
- * rate at most: a bounded number of copies a second. It wakes no process: the reader polls.
+ * one read of a word in a cache line that is already loaded. A captured interface costs a bounded
+ * number of copies a second: its tap's rate. A tap wakes no process: the reader polls.
  */
 #ifndef EUROPA_TAP_H
 #define EUROPA_TAP_H
@@ -18,7 +18,7 @@
 /* The frame does not hold it. */
 #define TAPPED_NOTHING 2
 
-/* The copied part. Linux before 6.13 allows 512 bytes of stack for all calls on the way here. */
+/* The copied part. Linux before 6.13 allows 512 bytes of stack for all nested calls. */
 struct tapped {
 	__u64 copy; /* address of the router's copy; 0: the frame is as it sees it */
 	__u32 taps;
@@ -49,7 +49,7 @@ static __always_inline int tap_allows(struct europa_tap_side *side, __u64 rate, 
 	return 1;
 }
 
-/* Copies into a record of `bytes`, a constant in each of its uses; 0 if there is room. */
+/* Copies into a record of `bytes`, a constant in each of its uses; 0 on success. */
 static __always_inline int tap_into(context *ctx, void *ring, const struct tapped *t,
 				    __u64 now, __u64 frame, __u32 captured,
 				    const __u32 bytes)
@@ -99,8 +99,8 @@ static __always_inline __u64 frame_number(const struct tapped *t)
 	return 0;
 }
 
-/* Copies the frame for every tap that wants it. Not static: the verifier looks at it once,
- * not once more for every state in which it may be called. */
+/* Copies the frame for every tap that wants it. Not static, so that the verifier checks it once,
+ * not for every state of a caller. */
 __noinline int tap(context *ctx, const struct tapped *t)
 {
 	if (!ctx || !t)

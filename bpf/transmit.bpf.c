@@ -15,7 +15,7 @@ const volatile __u32 worker = 0;
 /* Sets the length of a recycled frame: it has its former contents. */
 static __always_inline int set_length(struct xdp_md *ctx, __u32 length)
 {
-	/* It lies in one piece. */
+	/* The frame is contiguous. */
 	int change = (int)length - (int)(ctx->data_end - ctx->data);
 	return change ? bpf_xdp_adjust_tail(ctx, change) : 0;
 }
@@ -35,9 +35,9 @@ static __always_inline int copy_out(struct xdp_md *ctx, __u32 id, struct europa_
 		return -1;
 	if (length > EUROPA_MAX_LIVE_FRAME - MAX_ENCAP)
 		return -1;
-	/* The verifier does not relate two variables: it needs a bound on each whose sum fits. The
-	 * contents of a small slot lie in one of these (except a frame of over 1536 bytes that a router
-	 * has moved back from its place, which is refused). */
+	/* The verifier does not relate two variables: it needs a bound for each of them, with a sum that
+	 * fits. The contents of a small slot fit one of these cases (except a frame of over 1536 bytes
+	 * that a router has moved back, which is refused). */
 	if (offset <= 384) {
 		if (length > slot_bytes - 384)
 			return -1;
@@ -62,7 +62,7 @@ static __always_inline int copy_out(struct xdp_md *ctx, __u32 id, struct europa_
 	return bpf_xdp_store_bytes(ctx, 0, frame, length);
 }
 
-/* Gives the slot to the ring that its word names: the frame has left. */
+/* Returns the slot to the ring that its word names: the frame has been sent. */
 static __always_inline void give_back_into(void *pool, struct europa_pool_state *state, __u64 word,
 					   const __u32 slot_bytes)
 {
@@ -76,7 +76,7 @@ static __always_inline void give_back_into(void *pool, struct europa_pool_state 
 			    &state->recycle_tail, slot, slot_bytes);
 }
 
-/* Copies a frame out of its pool and gives the slot back; why there is no copy, or 0. */
+/* Copies a frame out of its pool and returns the slot. Returns the cause if there is no copy, or 0. */
 static __always_inline __u32 take(struct xdp_md *ctx, __u32 id, struct europa_interface *from,
 				  struct europa_pool_state *state, __u32 pool_id, __u64 word,
 				  void *pools, struct europa_counters *count,
@@ -131,7 +131,7 @@ SEC("xdp") int europa_transmit(struct xdp_md *ctx)
 	else
 		cause = take(ctx, id, from, state, pool_id, word, &small_pools, count,
 			     EUROPA_SMALL_SLOT_BYTES);
-	/* Without a copy the frame has its former contents, perhaps another's. */
+	/* Without a copy the frame has its former contents, possibly of another router. */
 	__u32 copied = !cause;
 	if (!cause)
 		cause = refusal(ctx, id, from, count);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-// The least that programs in the places of Europa's can do: drop all frames, and redirect them.
+// The smallest possible receive and transmit programs, as a baseline: drop all frames, and redirect
+// them.
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 

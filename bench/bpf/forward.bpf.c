@@ -4,7 +4,7 @@
 
 enum { PORTS = 64, FAMILY_INET = 2 };
 
-/* Where `redirect` sends what enters by a port. Mirrored by src/systems/xdp.rs. */
+/* The device to which `redirect` sends frames that enter by a port. Mirrored by src/systems/xdp.rs. */
 struct wire {
 	__u8 macs[12]; /* destination and source, as they stand in the frame */
 };
@@ -16,7 +16,7 @@ struct {
 	__type(value, struct wire);
 } wires SEC(".maps");
 
-/* redirect: where to, by entering interface. route: every port, by its own index. */
+/* redirect: the output device by entering interface. route: every port, by its own index. */
 struct {
 	__uint(type, BPF_MAP_TYPE_DEVMAP_HASH);
 	__uint(max_entries, PORTS);
@@ -89,7 +89,7 @@ int route(struct xdp_md *context)
 		return XDP_PASS;
 	}
 
-	/* RFC 1141: one less in the high byte of a word is 0x0100 more in the sum. */
+	/* RFC 1141: decrementing the high byte of a word adds 0x0100 to the sum. */
 	checksum = (__u16 *)(data + IPV4_CHECKSUM);
 	sum = *checksum + bpf_htons(0x0100);
 	*checksum = sum + (sum >= 0xffff);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause
-// Sends UDP frames. Run in live-frame mode: the kernel calls `generate` for frame
-// after frame, in batches of 64, and what it redirects leaves by the device.
+// Sends UDP frames. Run in live-frame mode: the kernel calls `generate` for each frame, in batches
+// of 64, and sends the redirected frames out of the device.
 #include "headers.h"
 
 enum { BATCH = 64, ALLOWED_DEBT = 1024 };

@@ -30,7 +30,7 @@ struct {
 	__type(value, struct counters);
 } counters SEC(".maps");
 
-/* Packets by the last two bytes of their destination, if `config` says how many there are. */
+/* Packets by the last two bytes of their destination, if `config` has the number of flows. */
 enum { MOST_FLOWS = 1024 };
 
 struct {

@@ -45,11 +45,12 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) systems: Vec<String>,
 
-    /// Routes for `graph` and `fib-update`, a prefix a line, perhaps with gzip [default: synthetic ones]
+    /// Routes for `graph` and `fib-update`, a prefix a line, plain or compressed with gzip
+    /// [default: synthetic ones]
     #[arg(long, value_name = "FILE")]
     pub(crate) routes: Option<PathBuf>,
 
-    /// Be a stand-in for a router for so long: what `preemption` starts
+    /// Act as a substitute for a router for this time; `preemption` starts it
     #[arg(long, hide = true, value_name = "MS")]
     pub(crate) poll_clock_ms: Option<u64>,
 
@@ -57,7 +58,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) click: Option<PathBuf>,
 
-    /// FastClick, another one [default: `fastclick` on PATH]
+    /// FastClick's program [default: `fastclick` on PATH]
     #[arg(long, value_name = "FILE")]
     pub(crate) fastclick: Option<PathBuf>,
 
@@ -69,11 +70,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", default_value = "bench/instructions.json")]
     pub(crate) counts: PathBuf,
 
-    /// Write fresh counts of `instructions` there
+    /// Write new counts of `instructions` to the file
     #[arg(long)]
     pub(crate) write: bool,
 
-    /// Run one hot loop for callgrind, which this program starts so
+    /// Run one hot loop for callgrind; this program starts itself with it
     #[arg(long, value_name = "LOOP", hide = true)]
     pub(crate) count: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! The hot loops whose instructions are counted: each prepared, then run inside one function that
-//! callgrind knows by name. No threads, no clock, the same input every time.
+//! The hot loops whose instructions are counted: each is prepared, then runs inside one function
+//! that callgrind finds by name. No threads, no clock, the same input every time.
 
 use europa_elements::registry;
 use europa_engine::{Arena, Graph, NoDevices, Router};
@@ -26,7 +26,7 @@ type Work = Box<dyn FnMut() -> Result<u64>>;
 
 /// A hot loop.
 pub(crate) struct Loop {
-    /// Its description.
+    /// Its name.
     pub(crate) name: &'static str,
     prepare: fn() -> Result<Work>,
 }
@@ -52,8 +52,8 @@ fn europa_bench_counted(work: &mut dyn FnMut()) {
     work();
 }
 
-/// Runs a loop once so that everything is there, and again to be counted. How many packets or
-/// look-ups that were.
+/// Runs a loop once as preparation, and again to be counted. Returns the number of packets or
+/// look-ups.
 pub(crate) fn run(name: &str) -> Result<u64> {
     let wanted = LOOPS.iter().find(|candidate| candidate.name == name);
     let wanted = wanted.ok_or_else(|| Error::Other(format!("there is no loop `{name}`")))?;
@@ -81,7 +81,7 @@ const PATH: &[(&str, &[&str])] = &[
     ("EtherEncap", &["0x0800", "2:0:0:0:0:1", "2:0:0:0:0:2"]),
 ];
 
-/// Of 64 bytes, to 10.1.2.3, with a right checksum.
+/// A frame of 64 bytes to 10.1.2.3, with a correct checksum.
 const FRAME: &str = concat!(
     "\\<020000000001020000000009 0800 450000320000000040115ca80a0908070a010203",
     "000000000000000000000000000000000000000000000000000000000000>"
@@ -149,7 +149,7 @@ fn six() -> Result<(Multibit6, Addresses<u128>)> {
     for number in 0..ROUTES {
         let bits = [48, 48, 32, 44, 40, 29, 36, 64][number % 8];
         let mask = u128::MAX << (128 - u32::from(bits));
-        // All that is routed lies in 2000::/3.
+        // All routes are in 2000::/3.
         let any = u128::from(random.bits()) << 64 | u128::from(random.bits());
         let network = (any >> 3 | 1 << 125) & mask;
         let prefix = Ipv6Prefix::new(network.into(), bits);
@@ -232,7 +232,7 @@ fn queues() -> Result<Work> {
     }))
 }
 
-/// Rules of 32 masks, and keys that fit one each.
+/// Rules with 32 different masks, and keys that match one rule each.
 fn filters(cached: bool) -> Result<Work> {
     const SLICE: Slice = Slice(1);
     let wrong = |error: europa_filter::Error| Error::Other(format!("the filters: {error}"));
@@ -260,7 +260,7 @@ fn filters(cached: bool) -> Result<Work> {
         writer.apply(SLICE, &all).map_err(wrong)?;
         let mut reader = writer.reader(1 << 12);
         return Ok(Box::new(move || {
-            // The writer of rules lives as long as the readers.
+            // The writer must live as long as the readers.
             let _ = &writer;
             let mut found = 0;
             for _ in 0..64 {
@@ -278,7 +278,7 @@ fn filters(cached: bool) -> Result<Work> {
     }))
 }
 
-/// A router's end of a pool that passes on what it receives, with the substrate's rings.
+/// A router's side of a pool. The router forwards what it receives; the rings are the substrate's.
 fn slots() -> Result<Work> {
     let geometry = Geometry { slots: 1024, slot_bytes: 2048, interfaces: 2 };
     let layout = Layout::new(geometry).map_err(|error| Error::Other(error.to_string()))?;

@@ -1,13 +1,13 @@
 //! CPU time, measured as what is missing from idle time.
 //!
-//! Soft interrupts are charged to whatever task they interrupt, and this kernel may be
-//! built without interrupt time accounting; the tick also misses tasks that are shorter
-//! than itself. Idle time has neither fault: a tickless kernel reads the clock
-//! when a core enters and leaves its idle loop. So a core's busy time is the time that
-//! went by, less idle, less what the hypervisor took away. Whatever polls is busy.
+//! Soft interrupts are charged to whatever task they interrupt, and this kernel may be built
+//! without interrupt time accounting; the tick also misses tasks that are shorter than itself. Idle
+//! time has neither fault: a tickless kernel reads the clock when a core enters and leaves its idle
+//! loop. So a core's busy time is the elapsed time minus idle time minus time that the hypervisor
+//! took away. A polling process is busy.
 //!
-//! A process that worked for 20 µs and slept for 500 µs used 0.220 s of 3 s by its own
-//! clock: idle time said 0.241 (wake-ups included), the tick 0.120.
+//! A process that worked for 20 µs and slept for 500 µs used 0.220 s of 3 s by its own clock: idle
+//! time said 0.241 (wake-ups included), the tick 0.120.
 
 use std::time::{Duration, Instant};
 
@@ -29,11 +29,11 @@ struct Core {
 /// Busy time of each core between two samples.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Busy {
-    /// Time that went by.
+    /// Elapsed time.
     pub(crate) elapsed: Duration,
     /// Per core, busy nanoseconds.
     pub(crate) cores_ns: Vec<f64>,
-    /// Taken away by the hypervisor, over all cores.
+    /// Time taken by the hypervisor, over all cores.
     pub(crate) stolen_ns: f64,
 }
 

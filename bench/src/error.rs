@@ -24,9 +24,9 @@ pub(crate) enum Error {
     Other(String),
 }
 
-/// Says what was being done when an error of another library came up.
+/// Adds the attempted operation to an error of another library.
 pub(crate) trait Context<T> {
-    /// Wraps the error with what was being done.
+    /// Wraps the error with the attempted operation.
     fn context(self, what: impl Into<String>) -> Result<T>;
 }
 

@@ -1,8 +1,8 @@
 //! The generator: a thread that sends UDP frames from inside the kernel.
 //!
-//! `bpf/generator.bpf.c` runs in live-frame mode, which sends over five million
-//! packets a second from one core. It keeps a given rate itself, batch by batch, so
-//! that a paced load is smooth; the core is busy at any rate.
+//! `bpf/generator.bpf.c` runs in live-frame mode, which sends over five million packets a second
+//! from one core. The program itself paces the batches, so a given rate is smooth; the core is busy
+//! at any rate.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/generator.bpf.o
 
 /// `BPF_F_TEST_XDP_LIVE_FRAMES` of `<linux/bpf.h>`.
 const LIVE_FRAMES: u32 = 1 << 1;
-/// Frames of one system call, some 20 ms: how late the thread may see that it should stop.
+/// Frames of one system call, about 20 ms: the time until the thread notices a request to stop.
 const FRAMES_PER_CALL: u32 = 1 << 17;
 /// TTL of the frames sent.
 pub(crate) const TTL: u8 = 64;
@@ -34,7 +34,7 @@ pub(crate) struct Load {
     pub(crate) packets_per_second: Option<u64>,
     /// 1 sends to 10.0.1.2; a power of two up to 65536 to as many addresses in 10.1.0.0/16.
     pub(crate) destinations: u32,
-    /// 0, or a number of routers. Frames go to each of them in random order: the last two bytes of
+    /// Number of routers, or 0. Frames go to each of them in random order: the last two bytes of
     /// the Ethernet destination and of the address in 10.1.0.0/16 are the router's number.
     pub(crate) routers: u32,
     /// Whether packets carry sequence number and time of sending.
@@ -137,8 +137,8 @@ impl Generator {
                     .progs_mut()
                     .next()
                     .ok_or_else(|| Error::Other("the generator has no program".into()))?;
-                // A live run of a program that is attached nowhere waits 24 ms for RCU;
-                // the loopback device of this namespace is down and never calls it.
+                // A live run of an unattached program waits 24 ms for RCU. So it is attached to
+                // this namespace's loopback device, which is down and never calls it.
                 Xdp::new(program.as_fd())
                     .attach(loopback, XdpFlags::SKB_MODE)
                     .context(format!("attaching the generator to lo of {namespace}"))?;
@@ -182,7 +182,7 @@ impl Generator {
         bytes.map(u64::from_ne_bytes).ok_or_else(|| Error::Other("no generator counter".into()))
     }
 
-    /// Stops, and says how many packets were sent or why the thread ended early.
+    /// Stops. Returns the number of sent packets, or the reason why the thread ended early.
     pub(crate) fn stop(mut self) -> Result<u64> {
         self.end()?;
         self.sent()

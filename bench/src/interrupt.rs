@@ -1,4 +1,4 @@
-//! Ctrl-C: the run stops at the next wait, and unwinding removes what was made.
+//! Ctrl-C: the run stops at the next wait, and unwinding removes all objects of the run.
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -11,8 +11,8 @@ use crate::error::{Context, Error, Result};
 
 static ASKED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From now on the signals that usually end a program only ask for its end. A
-/// second one ends it at once; the next start removes what was left.
+/// From now on, the first terminating signal only requests an end. The second one ends the program
+/// at once; the next start removes leftovers.
 pub(crate) fn install() -> Result<()> {
     let asked = ASKED.get_or_init(Arc::default);
     for signal in [SIGINT, SIGTERM, SIGHUP] {

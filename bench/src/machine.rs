@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::shell;
 
-/// Where and when something was measured.
+/// Machine and time of a measurement.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Machine {
     /// Processor model.
@@ -29,7 +29,7 @@ impl Machine {
         format!("{cpu}, {cores} cores, {virtualization}, Linux {kernel}, {day}, commit {commit}")
     }
 
-    /// Asks the system; what it does not know is `unknown`.
+    /// Asks the system; an unavailable value is `unknown`.
     pub(crate) fn describe() -> Self {
         let unknown = || "unknown".to_owned();
         let ask = |line: &str| shell::run(line).ok().map(|text| text.trim().to_owned());

@@ -1,4 +1,4 @@
-//! One run: warm up, count for a while at both ends, and distrust the result.
+//! One run: warms up, counts for a while at both ends, and checks the result.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +12,16 @@ use crate::sink::{Checks, Counters, Hook, Sink};
 use crate::systems::{Arrangement, System};
 use crate::testbed::{OTHER_CORE, SENDER_CORE, Testbed};
 
-/// Two halves of a run that disagree by more than this make it worthless: machines
-/// have slow states, and a median of five does not forgive three bad runs.
+/// A run whose two halves differ by more than this is invalid. Machines have slow states, and the
+/// median of five runs does not tolerate three slow ones.
 const HALVES_MAY_DIFFER: f64 = 0.10;
 /// Part of a run's time that the hypervisor may take away from the cores: some machines take a
 /// core away for tens of milliseconds many times a second, others never.
 pub(crate) const MAY_BE_STOLEN: f64 = 0.02;
-/// How often a run is made again before its figures are taken as they are.
+/// Most repetitions of a run; then its figures count in any case.
 const REPETITIONS: u32 = 3;
 
-/// How long things take.
+/// Durations of the phases of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
     /// Sent before counting starts.
@@ -41,7 +41,7 @@ pub(crate) struct Run {
     pub(crate) busy_ns_per_s: f64,
     /// Part of the time that the hypervisor took away, of all cores.
     pub(crate) stolen: f64,
-    /// How often the run was repeated because it was not steady.
+    /// Number of repetitions because the rate was not steady.
     pub(crate) repeated: u32,
     /// Whether the halves of the last repetition still disagreed, or too much time was stolen.
     pub(crate) unsteady: bool,
@@ -66,7 +66,7 @@ impl Run {
     }
 }
 
-/// Runs a load through a system in a testbed of its own.
+/// Runs a load through a system in a new testbed.
 pub(crate) fn run(
     system: &mut dyn System,
     arrangement: Arrangement,
@@ -82,7 +82,7 @@ pub(crate) fn run(
     })
 }
 
-/// Does something while a system forwards in a testbed, and tears it down in any case.
+/// Runs `work` while a system forwards in a testbed, and removes the testbed in any case.
 pub(crate) fn with<T>(
     system: &mut dyn System,
     testbed: &Testbed,
@@ -96,7 +96,7 @@ pub(crate) fn with<T>(
     torn_down.map(|()| value)
 }
 
-/// Repeats what is unsteady.
+/// Repeats an unsteady run.
 pub(crate) fn until_steady(mut attempt: impl FnMut() -> Result<Run>) -> Result<Run> {
     let mut repeated = 0;
     loop {
@@ -108,8 +108,8 @@ pub(crate) fn until_steady(mut attempt: impl FnMut() -> Result<Run>) -> Result<R
     }
 }
 
-/// Does something again while the hypervisor takes away more than `part` of all cores' time, up to
-/// `tries` times. The result of the least disturbed attempt, and its disturbed part.
+/// Repeats `work`, up to `tries` times, while the hypervisor takes more than `part` of all cores'
+/// time. Returns the result of the least disturbed attempt, and its disturbed part.
 pub(crate) fn undisturbed<T>(
     part: f64,
     tries: u32,
@@ -133,7 +133,7 @@ pub(crate) fn undisturbed<T>(
     Ok(best)
 }
 
-/// Learns what generator and sink cost by a wire between them.
+/// Measures the cost of generator and sink with a direct wire between them.
 ///
 /// On one core both together are the whole busy time; with the sink's NAPI on the other core their
 /// shares can be separated. The sum is taken from the first, since two cores also pay for handing
@@ -165,9 +165,9 @@ pub(crate) fn calibrate(load: &Load, timing: Timing) -> Result<Ends> {
 pub(crate) struct Stamped {
     /// Mean time from generator to sink.
     pub(crate) delay_us: f64,
-    /// The time below which half of them, 99 % and 99.9 % stay, to within an eighth.
+    /// Upper bounds of the delays of half, 99 % and 99.9 % of the packets, to within an eighth.
     pub(crate) delays_us: [f64; 3],
-    /// The mean difference between the time of each and of the one before.
+    /// The mean difference between the delays of successive packets.
     pub(crate) jitter_us: f64,
     /// Packets sent.
     pub(crate) sent: u64,
@@ -177,8 +177,7 @@ pub(crate) struct Stamped {
     pub(crate) out_of_order: u64,
 }
 
-/// Sends stamped packets through whatever forwards in a testbed while something happens, and
-/// looks at each.
+/// Sends stamped packets through a forwarding system during an event, and checks each.
 pub(crate) fn follow(
     testbed: &Testbed,
     hook: Hook,
@@ -189,7 +188,7 @@ pub(crate) fn follow(
     let generator = Generator::start(testbed, &Load { stamp: true, ..load.clone() })?;
     during()?;
     let sent = generator.stop()?;
-    // Whatever is still on its way arrives.
+    // Waits until packets in flight have arrived.
     interrupt::sleep(Duration::from_millis(100))?;
     let arrived = sink.counters()?;
     Ok(Stamped {

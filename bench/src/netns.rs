@@ -23,7 +23,7 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// The name under which `ip netns` knows it.
+    /// Its name for `ip netns`.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -38,7 +38,7 @@ impl Namespace {
         shell::run(&format!("ip -n {} {arguments}", self.name))
     }
 
-    /// Writes a file as the inside sees it: sysfs shows the devices of its mounter.
+    /// Writes a file as seen from inside: sysfs shows the devices of the namespace that mounted it.
     pub(crate) fn write(&self, path: &str, value: &str) -> Result<()> {
         let script = format!("echo {value} > {path}");
         let words = ["ip", "netns", "exec", &self.name, "sh", "-c", &script];
@@ -92,7 +92,7 @@ pub(crate) struct Handle {
 }
 
 impl Handle {
-    /// Moves the calling thread inside, for good.
+    /// Moves the calling thread into the namespace permanently.
     pub(crate) fn enter(&self) -> Result<()> {
         setns(&self.file, CloneFlags::CLONE_NEWNET).context(format!("entering {}", self.name))
     }

@@ -1,5 +1,5 @@
-//! Europa's receive and transmit programs, as they are compiled, with port, pools and transmit list but
-//! without node, switch and routers; and the programs of `bpf/bare.bpf.c` in their places.
+//! Europa's receive and transmit programs, with port, pools and transmit list but without node,
+//! switch and routers; and the minimal programs of `bpf/bare.bpf.c` for comparison.
 
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -94,7 +94,7 @@ impl Bare {
         let program =
             |name| program_of(&object, name)?.as_fd().try_clone_to_owned().context("a descriptor");
         let (drop, redirect) = (program("bare_drop")?, program("bare_redirect")?);
-        // Where they never run: see `Substrate::park`.
+        // Attached where they never run: see `Substrate::park`.
         let attach = |name| {
             let here = index_of("lo")?;
             program_of(&object, name)?.attach_xdp(here).context("attaching a bare program")
@@ -123,7 +123,7 @@ impl Bare {
     }
 }
 
-/// Takes away what Europa's programs of a killed benchmark have pinned.
+/// Removes pinned objects of a killed benchmark.
 pub(crate) fn remove_leftovers() {
     // The next run reports a leftover that cannot be removed.
     let _ = Substrate::remove(Path::new(DIRECTORY));
@@ -251,7 +251,7 @@ impl Europa {
     }
 }
 
-/// A pool, and its router's end, which takes the packets and gives the slots back.
+/// A pool with the router's side, which takes the packets and returns the slots.
 struct Pool {
     slots: u32,
     mac: [u8; 6],
@@ -280,8 +280,8 @@ impl Pool {
         Ok(Self { slots, mac, interface, handle, view, rx_head: 0 })
     }
 
-    /// Takes all frames out of the receive ring, and gives their slots back as after a send. How
-    /// many there were.
+    /// Takes all frames out of the receive ring, and returns their slots as after a send. Returns
+    /// their number.
     fn give_back(&mut self, pool_state: &Table<layout::PoolState>) -> u32 {
         let tail = offset_of!(layout::PoolState, recycle_tail);
         let tail = pool_state.atomic_u32(self.handle.id, tail);

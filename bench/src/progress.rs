@@ -10,16 +10,16 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Looks where standard error goes.
+    /// Checks whether standard error is a terminal.
     pub(crate) fn new() -> Self {
         Self { terminal: std::io::stderr().is_terminal(), started: Instant::now() }
     }
 
-    /// Says what is done now.
+    /// Shows the present activity.
     pub(crate) fn show(&self, what: &str) {
         let seconds = self.started.elapsed().as_secs();
         let mut stderr = std::io::stderr().lock();
-        // Nothing depends on progress being seen.
+        // A failed write of progress has no consequence.
         let _ = if self.terminal {
             write!(stderr, "\r\x1b[2K{:2}:{:02} {what}", seconds / 60, seconds % 60)
                 .and_then(|()| stderr.flush())

@@ -1,4 +1,4 @@
-//! Runs the system's own tools (`ip`, `ethtool`, …) and keeps what they complain about.
+//! Runs the system's own tools (`ip`, `ethtool`, …) and keeps their error messages.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -16,7 +16,7 @@ pub(crate) fn run_words(words: &[&str]) -> Result<String> {
     run_both(words).map(|(output, _)| output)
 }
 
-/// Runs a command given as words; its standard output, and what it wrote beside it.
+/// Runs a command given as words. Returns its standard output and standard error.
 pub(crate) fn run_both(words: &[&str]) -> Result<(String, String)> {
     let command = || words.join(" ");
     let output = command_of(words)?.output().context(command())?;
@@ -31,7 +31,7 @@ pub(crate) fn run_both(words: &[&str]) -> Result<(String, String)> {
     Err(Error::Command { command: command(), message })
 }
 
-/// Starts a command that goes on until [`Background`] is dropped.
+/// Starts a command that runs until [`Background`] is dropped.
 pub(crate) fn start(line: &str) -> Result<Background> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let child =
@@ -44,7 +44,7 @@ pub(crate) fn exists(program: &str) -> bool {
     find(program).is_some()
 }
 
-/// Where a program is.
+/// The path of a program.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
@@ -63,7 +63,7 @@ pub(crate) struct Background(Child);
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // It may have ended by itself; there is nothing else to do about a failure.
+        // The process may have ended already; another failure has no remedy here.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

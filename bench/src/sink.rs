@@ -40,17 +40,17 @@ pub(crate) struct Checks {
 pub(crate) struct Counters {
     /// Packets of the generator.
     pub(crate) packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub(crate) bytes: u64,
     /// Stamped packets that came after a later one, or twice.
     pub(crate) out_of_order: u64,
     /// Highest sequence number seen.
     pub(crate) highest: u64,
-    /// Packets whose TTL is not what a router makes of it.
+    /// Packets whose TTL does not fit the number of hops.
     pub(crate) wrong_ttl: u64,
     /// Sum of the one-way delays.
     pub(crate) delay_ns: u64,
-    /// Sum of what each differs by from the one before.
+    /// Sum of the differences between successive delays.
     pub(crate) jitter_ns: u64,
 }
 
@@ -155,13 +155,13 @@ impl Sink {
 }
 
 impl Sink {
-    /// Packets of each of so many flows so far.
+    /// Packets so far of each of `count` flows.
     pub(crate) fn flows(&self, count: u32) -> Result<Vec<u64>> {
         self.sums("flows", count)
     }
 
-    /// Below which time so many hundredths of the stamped packets have come, in microseconds, for
-    /// each of these numbers; to within an eighth.
+    /// The delays, in microseconds, below which these percentages of the stamped packets lie; to
+    /// within an eighth.
     pub(crate) fn delays_us<const N: usize>(&self, percents: [f64; N]) -> Result<[f64; N]> {
         let counts = self.sums("delays", 64 << DELAY_BITS)?;
         Ok(percents.map(|percent| delay_ns(&counts, percent) / 1e3))
@@ -185,7 +185,7 @@ impl Sink {
     }
 }
 
-/// Of classes of delays, the upper end of that in which a percentile lies; 0 of none.
+/// The upper end of the class of delays that contains a percentile; 0 if there are no delays.
 fn delay_ns(counts: &[u64], percent: f64) -> f64 {
     let all: u64 = counts.iter().sum();
     let wanted = (all as f64 * percent / 100.0).ceil().max(1.0) as u64;
@@ -201,8 +201,8 @@ fn delay_ns(counts: &[u64], percent: f64) -> f64 {
     0.0
 }
 
-/// XDP programs at both ends that let everything pass: without GRO a veth accepts
-/// redirected frames only if it has a program. Detached when dropped.
+/// XDP programs at both ends that pass every frame: without GRO a veth accepts redirected frames
+/// only if it has a program. Detached when dropped.
 pub(crate) struct OpenDoors {
     _links: Vec<Link>,
     _objects: Vec<Object>,

@@ -3,7 +3,7 @@
 /// Median, smallest and largest of several figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
 pub(crate) struct Spread {
-    /// Middle one (mean of the two middle ones).
+    /// The middle value (mean of the two middle ones).
     pub(crate) median: f64,
     /// Smallest.
     pub(crate) min: f64,
@@ -12,7 +12,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// `None` of nothing.
+    /// `None` if there are no values.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let sorted = sorted(values);
         let (min, max) = (*sorted.first()?, *sorted.last()?);

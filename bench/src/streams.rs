@@ -1,6 +1,6 @@
 //! TCP streams: one through each of a number of routers, between threads of this program.
 //!
-//! Stream `n` goes from 10.2.n to 10.1.n. Which router that is, the neighbours of both ends say.
+//! Stream `n` goes from 10.2.n to 10.1.n. The neighbour entries at both ends choose the router.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, TcpStream};
@@ -21,9 +21,9 @@ use crate::interrupt;
 use crate::testbed::Testbed;
 
 const PORT: u16 = 5201;
-/// How late a thread sees that it should stop.
+/// Time until a thread notices a request to stop.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Until every stream must have got through, or it counts as one that carries nothing.
+/// Time limit for connecting; a stream that is late counts as one that carries nothing.
 const CONNECTS: Duration = Duration::from_secs(5);
 /// Two halves may differ by so much.
 const HALVES_MAY_DIFFER: f64 = 0.10;
@@ -59,8 +59,8 @@ impl Shared {
     }
 }
 
-/// Gives both ends of a testbed an address for each stream, and each address the neighbour by
-/// which it is reached: MAC addresses of router `n` at the generator's and at the sink's port.
+/// Gives both ends of a testbed an address for each stream, and a neighbour entry for each address:
+/// the MAC addresses of router `n` at the generator's and at the sink's port.
 pub(crate) fn lay(testbed: &Testbed, count: u32, mac: impl Fn(u32) -> [String; 2]) -> Result<()> {
     let ends = [(&testbed.generator, "g0", 2, 1), (&testbed.sink, "s0", 1, 2)];
     for (side, (namespace, device, own, other)) in ends.into_iter().enumerate() {
@@ -94,7 +94,7 @@ impl Streams {
         streams.steadily(time)
     }
 
-    /// Starts one stream for each number, and waits until they flow.
+    /// Starts one stream for each number, and waits until all carry data.
     fn start(testbed: &Testbed, count: u32) -> Result<Self> {
         let bytes = (0..count).map(|_| AtomicU64::new(0)).collect();
         let shared = Arc::new(Shared { stop: AtomicBool::new(false), bytes });
@@ -163,13 +163,13 @@ impl Drop for Streams {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
-            // It had nothing to say.
+            // The thread returns no value.
             let _ = thread.join();
         }
     }
 }
 
-/// Takes each connection in a thread of its own, and waits for them in the end.
+/// Accepts each connection in a thread of its own; joins the threads at the end.
 fn take(listener: &TcpListener, shared: &Arc<Shared>) {
     let mut readers = Vec::new();
     while shared.goes_on() {
@@ -204,7 +204,7 @@ fn receive(mut stream: TcpStream, number: u16, shared: &Shared) {
     }
 }
 
-/// Sends as fast as it can, and begins again should it be cut off.
+/// Sends as fast as possible, and reconnects after a lost connection.
 fn send(number: u16, shared: &Shared) {
     let data = [0; 16 << 10];
     while shared.goes_on() {

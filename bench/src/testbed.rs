@@ -5,9 +5,9 @@
 //!   g0 10.0.0.2/24 ──── r0 10.0.0.1  r1 10.0.1.1 ──── s0 10.0.1.2/24, 10.1.0.0/16
 //! ```
 //!
-//! A testbed is made afresh for every run, so that no run inherits the state of the
-//! one before. The ends know the router's MAC addresses; what the router is, and
-//! whether the addresses above stand on its devices, is up to the system under test.
+//! Every run makes a new testbed, so that it inherits no state of a former run. The ends have the
+//! router's MAC addresses. The system under test decides what the router is, and whether its
+//! devices have the addresses above.
 
 use std::fs::File;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::error::{Context, Error, Result};
 use crate::netns::Namespace;
 use crate::shell;
 
-/// All names of namespaces begin so; what begins so is removed at the next start.
+/// All names of namespaces begin with this; such namespaces are removed at the next start.
 const PREFIX: &str = "eub-";
 const LOCK: &str = "/run/lock/europa-bench.lock";
 
@@ -38,19 +38,19 @@ pub(crate) const MAC: [[u8; 6]; 4] =
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Offloads {
-    /// As they are by default, and GRO, without which a veth refuses redirected frames.
+    /// The defaults, and GRO, without which a veth refuses redirected frames.
     Default,
     /// Neither checksums nor segmentation nor GRO.
     Off,
 }
 
-/// The three namespaces and their devices; gone when dropped.
+/// The three namespaces and their devices; removed on drop.
 pub(crate) struct Testbed {
-    /// Where packets come from: device `g0`.
+    /// The namespace that packets come from: device `g0`.
     pub(crate) generator: Namespace,
     /// Devices `r0` and `r1`; in a direct testbed it is empty.
     pub(crate) router: Namespace,
-    /// Where packets go: device `s0`.
+    /// The namespace that packets go to: device `s0`.
     pub(crate) sink: Namespace,
     direct: bool,
 }
@@ -61,7 +61,7 @@ impl Testbed {
         Self::create(false)
     }
 
-    /// Generator and sink on one wire, to learn what they cost.
+    /// Generator and sink on one wire, to measure their cost.
     pub(crate) fn direct() -> Result<Self> {
         Self::create(true)
     }
@@ -133,7 +133,7 @@ impl Testbed {
         Ok(())
     }
 
-    /// Lets a thread of its own, on the given core, do the NAPI work of a device.
+    /// Moves the NAPI work of a device to a separate thread on the given core.
     pub(crate) fn thread_napi(&self, device: &str, core: usize) -> Result<()> {
         let (namespace, _) = self
             .devices()
@@ -144,7 +144,7 @@ impl Testbed {
         namespace.write(&format!("/sys/class/net/{device}/threaded"), "1")?;
         let deadline = Instant::now() + Duration::from_secs(1);
         loop {
-            // The testbed before this one may have had threads of the same name.
+            // The former testbed may have had threads of the same name.
             let new: Vec<u32> =
                 napi_threads(device).into_iter().filter(|pid| !before.contains(pid)).collect();
             if !new.is_empty() {
@@ -160,14 +160,14 @@ impl Testbed {
         }
     }
 
-    /// Lets Linux hand what `device` receives to the given core before the IP layer.
+    /// Moves frames received by `device` to the given core before the IP layer.
     pub(crate) fn steer_receive(&self, device: &str, core: usize) -> Result<()> {
         let path = format!("/sys/class/net/{device}/queues/rx-0/rps_cpus");
         self.router.write(&path, &format!("{:x}", 1_u32 << core))
     }
 }
 
-/// A lock that lasts as long as the value: two benchmarks would measure each other.
+/// A lock that is held as long as the value lives: two benchmarks would disturb each other.
 pub(crate) fn only_one() -> Result<Flock<File>> {
     let file = File::create(LOCK).context(format!("creating {LOCK}"))?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| Error::NotAlone)

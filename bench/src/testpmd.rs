@@ -15,9 +15,9 @@ use crate::statistics::Spread;
 use crate::testbed::{MAC, OTHER_CORE, SENDER_CORE, Testbed, format_mac};
 
 const PROGRAM: &str = "dpdk-testpmd";
-/// It says its figures once a second, and the first ones do not count.
+/// It prints its figures once a second, and the first ones do not count.
 const STARTS: Duration = Duration::from_millis(5000);
-/// It forwards when it says this for the first time.
+/// It forwards when it prints this for the first time.
 const READY: &str = "NIC statistics";
 /// The limits of its start and its end.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,8 +43,8 @@ pub(crate) fn knows_af_xdp() -> std::result::Result<(), String> {
     }
 }
 
-/// Starts one that gives frames between `r0` and `r1` of a testbed new Ethernet addresses, on the
-/// other core than the sender's.
+/// Starts one on the core that the sender does not use. It forwards between `r0` and `r1` of a
+/// testbed with new Ethernet addresses.
 pub(crate) fn between(testbed: &Testbed) -> Result<Running> {
     let folder = tempfile::tempdir().context("a folder for testpmd")?;
     let log = folder.path().join("log");
@@ -75,8 +75,8 @@ pub(crate) fn between(testbed: &Testbed) -> Result<Running> {
     }
 }
 
-/// One sends and one sends back, over memif, each on a core of its own: packets a second that are
-/// sent back.
+/// One process sends and one sends back, over memif, each on its own core. Returns packets a second
+/// that are sent back.
 pub(crate) fn echo(time: Duration) -> Result<f64> {
     let folder = tempfile::tempdir().context("a folder for testpmd")?;
     let (path, log) = (folder.path().join("memif.sock"), folder.path().join("log"));
@@ -100,7 +100,7 @@ pub(crate) fn echo(time: Duration) -> Result<f64> {
         .ok_or_else(|| Error::Other(format!("{PROGRAM} sent nothing: {text}")))
 }
 
-/// The figures behind a word, without those of its first seconds.
+/// The figures after a word, without those of the first seconds.
 fn rates(text: &str, word: &str) -> Vec<f64> {
     text.lines()
         .filter_map(|line| line.trim().strip_prefix(word)?.split_whitespace().next()?.parse().ok())
@@ -109,11 +109,11 @@ fn rates(text: &str, word: &str) -> Vec<f64> {
         .collect()
 }
 
-/// A running one, which is killed when this is dropped.
+/// A running testpmd, which is killed when this is dropped.
 pub(crate) struct Running(Child);
 
 impl Running {
-    /// It says what it has to say, and takes its programs away, when it ends in peace.
+    /// A regular end, in which it prints its figures and detaches its programs.
     pub(crate) fn end(mut self) -> Result<()> {
         let pid = i32::try_from(self.0.id()).unwrap_or(i32::MAX);
         kill(Pid::from_raw(pid), Signal::SIGINT).context("ending testpmd")?;
@@ -145,7 +145,7 @@ fn memif(path: &Path, role: &str, mode: &str, core: usize, log: &Path) -> Result
     start(Command::new(PROGRAM), &arguments, core, log)
 }
 
-/// Starts one; both its threads have one core.
+/// Starts one with both threads on one core.
 fn start(mut command: Command, arguments: &[String], core: usize, log: &Path) -> Result<Running> {
     let child = command
         .arg(format!("--lcores=0@{core},1@{core}"))

@@ -16,7 +16,7 @@ fn main() {
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
     let headers = format!("-I/usr/include/{arch}-linux-gnu");
     let target = if arch == "x86_64" { "-D__TARGET_ARCH_x86" } else { "-D__TARGET_ARCH_other" };
-    // The cage is linked by Europa's own linker: its object is embedded as it is.
+    // Europa's own linker links the cage, so its object is embedded unchanged.
     SkeletonBuilder::new()
         .source(sources.join("cage.bpf.c"))
         .clang_args(["-mcpu=v3", "-Wall", "-Werror", target, &headers])

@@ -1,4 +1,4 @@
-//! `changes`: what a stream loses while Europa's node is killed, or changes something.
+//! `changes`: packet loss of a stream while Europa's node is killed, or changes something.
 
 use std::time::{Duration, Instant};
 
@@ -17,10 +17,10 @@ use crate::systems::System as _;
 use crate::systems::europa::{DOCUMENTS, Europa};
 use crate::testbed::Testbed;
 
-/// Before and after what happens.
+/// Time before and after the event.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// Something that happens to a node whose router forwards.
+/// An event at a node whose router forwards.
 struct Event {
     name: &'static str,
     /// Whether the router itself must end.

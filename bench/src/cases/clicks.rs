@@ -23,18 +23,18 @@ const SECONDS: f64 = 0.5;
 pub(super) enum Kind {
     /// The original: one packet after the other.
     Click,
-    /// With batches, by Barbette and others.
+    /// FastClick, Click with batches, by Barbette and others.
     FastClick,
 }
 
-/// A program that is there.
+/// An installed Click program.
 pub(super) struct Click {
     kind: Kind,
     program: PathBuf,
     folder: TempDir,
 }
 
-/// Those that are there, and a note for each that is not.
+/// The installed programs, and a note for each missing one.
 pub(super) fn present(options: &Options) -> Result<(Vec<Click>, Vec<String>)> {
     let (mut there, mut notes) = (Vec::new(), Vec::new());
     for (kind, given) in [(Kind::FastClick, &options.fastclick), (Kind::Click, &options.click)] {
@@ -81,7 +81,7 @@ impl Click {
     }
 }
 
-/// From the readings, `COUNT TIME` a line: the median.
+/// The median of the readings, which have one `COUNT TIME` a line.
 fn nanoseconds(text: &str) -> Option<f64> {
     let reading = |line: &str| -> Option<(f64, f64)> {
         let (count, time) = line.split_once(' ')?;

@@ -1,7 +1,7 @@
 //! `fib-update`: look-ups in a full table while another thread changes its routes.
 //!
-//! Beside it, in turns, `prefix-trie` behind a lock for readers and writers, which a batch of
-//! look-ups takes once and each change once.
+//! Measured in turns with `prefix-trie` behind a read-write lock. A batch of look-ups takes the
+//! lock once, and so does each change.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -38,11 +38,11 @@ struct Measured {
     addresses: &'static str,
     routes: usize,
     system: &'static str,
-    /// Changes a second that were wanted; none: as many as can be.
+    /// The desired number of changes a second; `None` means as many as possible.
     wanted: Option<u32>,
     lookups_per_second: Vec<f64>,
     updates_per_second: Vec<f64>,
-    /// Of these, changes for which there was no room, as the reader had not gone on yet.
+    /// Changes that were refused because the reader had not released enough room yet.
     refused: u64,
 }
 
@@ -56,7 +56,7 @@ impl Measured {
     }
 }
 
-/// A route as each of the two tables wants it.
+/// A route in the form of each table.
 type Route<T> = (<T as RouteTable>::Prefix, (<T as RouteTable>::Address, u8));
 
 /// Numbers that look random and are the same every time (xorshift64).
@@ -70,7 +70,7 @@ impl Random {
         self.0
     }
 
-    /// One of these.
+    /// One of the two systems.
     fn of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         all.get((self.next() >> 16) as usize % all.len().max(1))
     }
@@ -114,7 +114,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     Ok(report(&all, notes))
 }
 
-/// Both systems at all rates, in turns.
+/// Measures both systems at all rates, in turns.
 fn family<T: RouteTable + Send>(
     name: &'static str,
     mut table: T,
@@ -139,7 +139,7 @@ where
     let mut reader = table.reader();
     let mut batches = addresses.chunks_exact(BATCH).cycle();
     let mut hops = [0; BATCH];
-    // Changes go on where they were in the round before: removed routes come back.
+    // Changes continue where the former round stopped, so removed routes are added again.
     let mut counts = [0; 2];
     let mut all = Vec::new();
     for wanted in RATES {
@@ -277,7 +277,7 @@ fn measure(
     })
 }
 
-/// Keeps this thread on a core, if there is such a one.
+/// Pins this thread to a core, if the machine has that core.
 fn stay_on(core: usize) {
     let mut cores = CpuSet::new();
     if cores.set(core).is_ok() {
@@ -291,7 +291,7 @@ struct Routes {
     six: Vec<Route<Multibit6>>,
 }
 
-/// The routes that were given, or synthetic ones.
+/// The given routes, or synthetic ones.
 fn routes(options: &Options, notes: &mut Vec<String>) -> Result<Routes> {
     let wrong = |error: europa_packet::PrefixError| Error::Other(format!("a route: {error}"));
     let (mut four, mut six): (Vec<Ipv4Prefix>, Vec<Ipv6Prefix>) = (Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! Part of `filters`: rules changed over the REST interface while packets pass: how many a second,
-//! a stream's losses meanwhile, and the highest rate.
+//! Part of `filters`: rules change over the REST interface while packets pass. Measures changes a
+//! second, the losses of a stream meanwhile, and the highest rate.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,13 +21,13 @@ use crate::statistics::Spread;
 use crate::systems::System as _;
 use crate::systems::europa::{DOCUMENTS, Europa, SOCKET, on_testbed};
 
-/// Rules that stand all the time.
+/// Rules that are installed all the time.
 const STANDING: u32 = 100_000;
-/// Rules that a request takes away, and that it adds.
+/// Number of rules that a request removes, and that it adds.
 const BATCH: u32 = 5000;
 /// Changes a second where they are not made as fast as possible: rules added and removed.
 const PACED: f64 = 100_000.0;
-/// Addresses to which packets go, so that it is not always the same rule.
+/// Destination addresses of the packets, so that packets match different rules.
 const DESTINATIONS: u32 = 1024;
 
 /// The changes of the rules.
@@ -35,11 +35,11 @@ const DESTINATIONS: u32 = 1024;
 enum Changes {
     /// There are no rules.
     NoRules,
-    /// They stay.
+    /// The rules do not change.
     None,
-    /// So many a second.
+    /// This many changes a second.
     Paced,
-    /// As many as can be made.
+    /// As many changes as possible.
     Most,
 }
 
@@ -56,15 +56,15 @@ pub(super) struct Measured {
     scene: &'static str,
     /// Beside a stream at half the highest rate.
     changes_a_second: Vec<f64>,
-    /// While as many packets come as can be sent.
+    /// Changes a second while packets arrive at the highest rate.
     changes_in_flood: Vec<f64>,
-    /// From asking for a change of `BATCH` rules to its answer.
+    /// Time from the request for a change of `BATCH` rules to its answer.
     answer_ms: Vec<f64>,
     streams: Vec<Stamped>,
     highest: Vec<Run>,
 }
 
-/// The results of all of them.
+/// The results of all scenes.
 pub(super) struct Beside {
     pub(super) table: Table,
     pub(super) chart: Option<(String, Chart)>,
@@ -114,7 +114,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Beside> {
     ))
 }
 
-/// One scene, made afresh; the first one finds out what half the highest rate is.
+/// Runs one scene in a new testbed; the first scene measures half the highest rate.
 fn scene(
     changes: Changes,
     load: &Load,
@@ -157,9 +157,9 @@ fn scene(
 struct Rules {
     changes: Changes,
     client: Client,
-    /// Numbers of the rules that the next change takes away.
+    /// Numbers of the rules that the next change removes.
     last: Vec<u32>,
-    /// The differences from one change to the next.
+    /// Makes each change different from the former one.
     seed: u32,
     made: f64,
     seconds: f64,
@@ -185,7 +185,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Takes rules away and adds some, at once. The numbers of the new ones.
+    /// Removes and adds rules in one step. Returns the numbers of the new rules.
     fn change(&mut self, remove: &[u32], add: u32) -> Result<Vec<u32>> {
         let mut text = String::with_capacity(add as usize * 80);
         for _ in 0..add {
@@ -202,13 +202,13 @@ impl Rules {
         Ok(numbers.filter_map(|number| u32::try_from(number.as_u64()?).ok()).collect())
     }
 
-    /// Changes a second since this was asked last, if there were any.
+    /// Changes a second since the last call, if there were any.
     fn a_second(&mut self) -> Option<f64> {
         let (made, seconds) = (std::mem::take(&mut self.made), std::mem::take(&mut self.seconds));
         (seconds > 0.0).then(|| made / seconds)
     }
 
-    /// Does something while rules are changed.
+    /// Runs `work` while rules change.
     fn meanwhile<T>(&mut self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         if matches!(self.changes, Changes::NoRules | Changes::None) {
             return work();
@@ -244,8 +244,8 @@ impl Rules {
     }
 }
 
-/// A line as of an access list: from some host to some network, TCP, one port. Private addresses,
-/// to which packets go, are in none.
+/// A rule as in an access list: from some host to some network, TCP, one port. Private addresses,
+/// the destinations of the packets, are in no rule.
 fn rule(seed: &mut u32) -> String {
     let mut next = || {
         // xorshift32

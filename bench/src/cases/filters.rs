@@ -1,7 +1,7 @@
 //! `filters`: look-ups among 100,000 ternary rules like ClassBench's, and changes meanwhile.
 //!
-//! Measured by an example of `europa-filter`, run as a program of its own; and beside packets that
-//! are forwarded, by `filter_changes.rs`.
+//! An example of `europa-filter`, run as a separate program, measures look-ups; `filter_changes.rs`
+//! measures changes while packets are forwarded.
 
 use serde::Serialize;
 use serde_json::json;
@@ -25,7 +25,7 @@ struct Figure {
     median_ns: f64,
     mean_ns: f64,
     cached_ns: f64,
-    /// Every rule, the first one first, until one fits.
+    /// Compares every rule in order until one matches.
     scan_ns: f64,
     changes_a_second: f64,
 }

@@ -18,7 +18,7 @@ use crate::shell;
 use crate::statistics::Spread;
 
 const ROUTES: usize = 170_000;
-/// More than any table has: all of it.
+/// More routes than any table has.
 const ALL: usize = 2_000_000;
 /// The small table, as the example has it.
 const TWO: [&str; 2] = ["10.1.0.0/16", "10.2.0.0/16"];
@@ -28,7 +28,7 @@ const TWO: [&str; 2] = ["10.1.0.0/16", "10.2.0.0/16"];
 struct Figure {
     batch: u32,
     routes: u32,
-    /// Everything.
+    /// The whole time for each packet.
     ns_per_packet: f64,
     /// The same in the quickest tenth of a run: what a machine can do in its fast state.
     least_ns: f64,
@@ -220,10 +220,10 @@ fn beside(runs: &[Vec<Figure>], references: &[Reference]) -> Option<Table> {
     (!references.is_empty()).then_some(table)
 }
 
-/// The IPv4 routes that were given, or synthetic ones: as a file and one by one.
+/// The given IPv4 routes, or synthetic ones: as a file and as a list.
 fn routes_of(options: &Options, notes: &mut Vec<String>) -> Result<(NamedTempFile, Vec<String>)> {
     let text = match &options.routes {
-        // `zcat -f` also takes what is not packed.
+        // `zcat -f` also accepts uncompressed files.
         Some(path) => shell::run_words(&["zcat", "-f", &path.to_string_lossy()])?,
         None => {
             notes.push(format!("{ROUTES} synthetic routes, half of them /24."));
@@ -263,7 +263,7 @@ pub(super) fn prefixes(count: usize) -> Vec<(u32, u32)> {
             85..=98 => [16, 17, 18][(random >> 8) as usize % 3],
             _ => 12,
         };
-        // 1.0.0.0 to 223.255.255.255: what may be routed.
+        // 1.0.0.0 to 223.255.255.255, the addresses that may be routed.
         let address = 0x0100_0000 + (random >> 32) as u32 % (223 << 24);
         let prefix = (address & (u32::MAX << (32 - length)), length);
         if seen.insert(prefix) {

@@ -1,8 +1,9 @@
-//! `instructions`: what callgrind counts in the hot loops, beside the counts that are committed.
+//! `instructions`: instructions in the hot loops, counted by callgrind and compared with the
+//! committed counts.
 //!
 //! Counts do not depend on how fast a machine is or what else it does, so they can be checked where
-//! no time can be measured. They depend on compiler and optimisation: there are counts for each
-//! profile, and those of another compiler are only told.
+//! no time can be measured. They depend on compiler and optimisation: each profile has its own
+//! counts, and counts of another compiler are only printed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -31,7 +32,7 @@ struct Counts {
     loops: BTreeMap<String, f64>,
 }
 
-/// Of each profile.
+/// Committed counts of each profile.
 type Committed = BTreeMap<String, Counts>;
 
 /// Runs the case.
@@ -113,7 +114,7 @@ fn collected(told: &str) -> Option<f64> {
     told.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
 }
 
-/// Which loops need far more than was known, in words.
+/// The loops whose counts have grown beyond the tolerance, in words.
 fn grown(known: &Counts, fresh: &Counts) -> Vec<String> {
     let more = |(name, now): (&String, &f64)| {
         let then = known.loops.get(name)?;

@@ -1,4 +1,4 @@
-//! `interference`: how long a tenant waits for its changes while another one does its worst.
+//! `interference`: how long a tenant waits for its changes while another tenant attacks.
 //!
 //! The other tenant's programs change rules without pause, ask for them, print, fork and ignore
 //! signals, all by its slow path and its door. Both scenes are measured in turns.
@@ -21,7 +21,7 @@ use crate::systems::europa::{Europa, on_testbed};
 const TIMES: usize = 200;
 /// Rules that a request of the other tenant replaces.
 const RULES: u32 = 20_000;
-/// How long the other tenant's programs have to begin.
+/// Time for the other tenant's programs to start.
 const WARM_UP: Duration = Duration::from_secs(3);
 
 /// The tenant's request.
@@ -29,7 +29,7 @@ const KINDS: [&str; 3] = ["apply", "restart", "crash recovery"];
 /// The other tenant's work.
 const SCENES: [&str; 2] = ["quiet", "disturbed"];
 
-/// Milliseconds of each kind in one scene.
+/// Milliseconds of each kind of change in one scene.
 #[derive(Default, Serialize)]
 struct Waits {
     apply_ms: Vec<f64>,
@@ -43,7 +43,7 @@ impl Waits {
     }
 }
 
-/// The tenant that is measured, with one more route or without, and the other one.
+/// The documents of the measured tenant, with one more route or without, and of the other tenant.
 fn documents(program: &str, disturbed: bool, route: bool) -> String {
     let more = if route { ", {to: 10.9.0.0/16, via: 10.1.0.2}" } else { "" };
     let mut text = format!(

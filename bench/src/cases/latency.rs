@@ -1,6 +1,6 @@
-//! `latency`: round trips through a system that has nothing else to do, and the way through one that
-//! has half of what Linux can forward. Beside the router that sleeps when there is nothing to do
-//! stands one that never does (`poll: busy`).
+//! `latency`: round trips through an idle system, and one-way delays through a system with half the
+//! load that Linux can forward. A router that sleeps when idle is compared with one that never
+//! sleeps (`poll: busy`).
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -25,25 +25,25 @@ use crate::systems::System;
 use crate::systems::europa::Europa;
 use crate::testbed::{SENDER_CORE, Testbed};
 
-/// Where requests are answered.
+/// The address at which requests are answered.
 const DESTINATION: (&str, u16) = ("10.0.1.2", 7);
 /// UDP payload of a request and its answer.
 const REQUEST_BYTES: usize = 64;
 /// A request that is not answered by then is lost.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Half of what the slowest system can forward.
+/// Half the rate of the slowest system.
 const LOADED_PPS: u64 = 400_000;
 const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 
 /// Round trips of one system, in microseconds.
 #[derive(Serialize, Default)]
 struct Measured {
-    /// One a second, all runs together.
+    /// Round trips with one request a second, of all runs together.
     now_and_then_us: Vec<f64>,
     /// One after the other: per run, the percentiles.
     closed_loop_us: Vec<[f64; PERCENTILES.len()]>,
     lost: u64,
-    /// One way, while packets come at a rate that every system can forward.
+    /// One-way delays, while packets arrive at a rate that every system can forward.
     loaded: Vec<Stamped>,
 }
 
@@ -56,7 +56,7 @@ impl Measured {
         self.loaded.extend(other.loaded);
     }
 
-    /// Median over the runs of a figure of loaded ones.
+    /// Median of a figure over the loaded runs.
     fn loaded(&self, figure: impl Fn(&Stamped) -> f64) -> f64 {
         let figures: Vec<f64> = self.loaded.iter().map(figure).collect();
         Spread::of(&figures).unwrap_or_default().median
@@ -202,7 +202,7 @@ fn run_once(system: &mut dyn System, options: &Options) -> Result<Measured> {
     measure::with(system, &testbed, arrangement, |_| {
         let mut into = Measured::default();
         let (times, lost) = round_trips(&testbed, second * requests - second / 2, second)?;
-        // The first one wakes everything up, caches included.
+        // The first round trip is slow: it wakes processes and fills caches.
         into.now_and_then_us.extend(times.into_iter().skip(1));
         into.lost += lost;
         let (times, lost) = round_trips(&testbed, closed_loop, Duration::ZERO)?;
@@ -216,8 +216,8 @@ fn run_once(system: &mut dyn System, options: &Options) -> Result<Measured> {
     })
 }
 
-/// Sends requests for so long, each so long after the answer to the one before; round trips in
-/// microseconds, and how many requests had no answer.
+/// Sends requests for a time, with a pause between an answer and the next request. Returns round
+/// trips in microseconds, and the number of requests without an answer.
 fn round_trips(testbed: &Testbed, duration: Duration, pause: Duration) -> Result<(Vec<f64>, u64)> {
     let answers = testbed.sink.within(|| socket(DESTINATION))?;
     let asks = testbed.generator.within(|| {
@@ -303,7 +303,7 @@ mod tests {
         let asks = socket(("127.0.0.1", 0)).unwrap();
         asks.connect(answers.local_addr().unwrap()).unwrap();
         let asked = thread::scope(|scope| {
-            // The second request is not answered, but a wrong one.
+            // The second request gets a wrong answer.
             scope.spawn(|| {
                 let mut buffer = [0; REQUEST_BYTES];
                 for number in 1..=2 {

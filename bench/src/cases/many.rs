@@ -58,12 +58,12 @@ pub(super) fn documents(kind: Kind, routers: u32, slots: u32) -> String {
     text
 }
 
-/// Has a TCP stream for each router go through it.
+/// Sends a TCP stream through each router.
 pub(super) fn lay_streams(testbed: &Testbed, routers: u32) -> Result<()> {
     streams::lay(testbed, routers, macs)
 }
 
-/// Jain's index: 1 if all have the same, one by their number if one has all.
+/// Jain's index: 1 if all have the same share, 1/n if one of n has everything.
 pub(super) fn fairness(counts: &[u64]) -> f64 {
     let sum: f64 = counts.iter().map(|count| *count as f64).sum();
     let squares: f64 = counts.iter().map(|count| (*count as f64).powi(2)).sum();

@@ -31,8 +31,8 @@ use crate::report::Outcome;
 use crate::shell;
 use crate::systems::{self, Arrangement, System};
 
-/// Runs one case, in a thread of its own: the core on which a case holds itself is not that of the
-/// systems which the next one starts.
+/// Runs one case in its own thread: a case may pin its thread to a core, and the systems of the
+/// next case must not inherit that.
 pub(crate) fn run(case: Case, options: &Options, progress: &Progress) -> Result<Outcome> {
     let outcome =
         std::thread::scope(|scope| scope.spawn(|| run_here(case, options, progress)).join());
@@ -77,7 +77,7 @@ fn present(options: &Options) -> (Vec<Box<dyn System>>, Vec<Missing>) {
     (present, missing)
 }
 
-/// The program of a crate's example, built if need be.
+/// The program of a crate's example; builds it if necessary.
 fn example(package: &str, name: &str) -> std::result::Result<PathBuf, String> {
     let beside = std::env::current_exe().map_err(|error| error.to_string())?;
     let path = beside.with_file_name("examples").join(name);
@@ -100,7 +100,7 @@ fn plainest(system: &dyn System) -> Result<Arrangement> {
     })
 }
 
-/// A system that is not there, and why.
+/// A missing system, and the reason.
 struct Missing {
     system: &'static str,
     reason: String,

@@ -1,8 +1,8 @@
-//! `policing`: what a frame costs that the receive program drops because its slice has used up its
-//! rate, beside an XDP program that only counts and drops, and beside frames that are let through.
+//! `policing`: the cost of a frame that the receive program drops because its slice has used up its
+//! rate. Compared with an XDP program that only counts and drops, and with frames that pass.
 //!
-//! Twice, while as many come as can be sent: by all cores' busy time, and then by the kernel's own
-//! clock around the program (`kernel.bpf_stats_enabled`).
+//! Measured twice under full load: by all cores' busy time, then by the kernel's own clock around
+//! the program (`kernel.bpf_stats_enabled`).
 
 use std::fs;
 use std::time::Duration;
@@ -61,15 +61,15 @@ struct Measured {
     program: &'static str,
     /// In the program, for each frame.
     program_ns: Vec<f64>,
-    /// Of all cores, for each frame sent as fast as possible, sending included.
+    /// CPU time of all cores for each frame at the highest rate, sending included.
     cpu_ns: Vec<f64>,
     offered_pps: Vec<f64>,
-    /// Part that came through to the sink while as many were sent as possible.
+    /// Share of packets that reached the sink at the highest rate.
     delivered: Vec<f64>,
     repeated: u32,
 }
 
-/// Has the kernel count until it is dropped.
+/// Enables the kernel's statistics until it is dropped.
 struct Counting(String);
 
 impl Counting {
@@ -126,13 +126,13 @@ fn both(
         one.offered_pps.pop();
         one.delivered.pop();
     }
-    // The sink is such a program, too, and might have the same name.
+    // The sink is also an XDP program, and might have the same name.
     drop(sink);
     one.program_ns.push(in_program(scene.program, options, testbed)?);
     Ok(())
 }
 
-/// Nanoseconds that the kernel counts for a run of a program while as many frames come as can be sent.
+/// Nanoseconds for a run of a program by the kernel's statistics, at the highest rate.
 fn in_program(program: &'static str, options: &Options, testbed: &Testbed) -> Result<f64> {
     let generator = Generator::start(testbed, &options.load())?;
     let counting = Counting::begin()?;
@@ -150,7 +150,7 @@ fn in_program(program: &'static str, options: &Options, testbed: &Testbed) -> Re
     Ok(after.0.saturating_sub(before.0) as f64 / runs as f64)
 }
 
-/// As fast as possible. Whether that was steady.
+/// Sends as fast as possible. Returns whether the rate was steady.
 fn flood(
     load: &Load,
     time: Duration,

@@ -1,9 +1,9 @@
 //! `pool`: from a source over a packet pool to an isolated router and back to a sink, without
 //! devices, on two cores; beside it two of DPDK's testpmd over memif.
 //!
-//! Source and sink are this program, which does to the pool what receive and transmit programs do:
-//! takes a free slot, copies a frame into it and puts it into the receive ring; and takes slots out of
-//! the transmit ring. The router is `europa router`, locked in as it always is.
+//! This program is source and sink. Like the receive program, it takes a free slot, copies a frame
+//! into it and puts it into the receive ring. Like the transmit program, it takes slots out of the
+//! transmit ring. The router is `europa router` in its usual sandbox.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -35,7 +35,7 @@ use crate::testpmd;
 const GEOMETRY: Geometry = Geometry { slots: 2048, slot_bytes: 2048, interfaces: 2 };
 const FRAME_BYTES: usize = 64;
 const BATCH: u32 = 256;
-/// Where frames begin in their slots.
+/// Offset of frames in their slots.
 const OFFSET: u16 = 256;
 /// Two halves of a run may differ by so much.
 const HALVES_MAY_DIFFER: f64 = 0.10;
@@ -177,7 +177,7 @@ fn report(measured: &[Measured], notes: Vec<String>) -> Outcome {
     }
 }
 
-/// The program given, or the one that was built beside this one.
+/// The given program, or the one that was built together with this program.
 fn program(options: &Options) -> Option<PathBuf> {
     let beside = || {
         let path = std::env::current_exe().ok()?.with_file_name("europa");
@@ -188,7 +188,7 @@ fn program(options: &Options) -> Option<PathBuf> {
 
 /// Packets a second through a router with this configuration, and whether both halves agree.
 fn forward(program: &Path, configuration: &str, time: Duration) -> Result<(f64, bool)> {
-    // A thread of its own, as it stays on its core.
+    // Runs in a separate thread, as it stays on its core.
     let ends = std::thread::scope(|scope| {
         scope.spawn(|| source_and_sink(program, configuration, time)).join()
     });
@@ -276,7 +276,7 @@ impl Pool {
         self.recycle_head = free.head();
     }
 
-    /// The ring for sent slots. How many there were.
+    /// Empties the ring of sent slots. Returns the number of slots.
     fn receive(&mut self) -> u64 {
         let mut tx = Consumer::new(self.view.tx(1), self.tx_head);
         let mut received = 0;
@@ -317,7 +317,7 @@ impl Router {
         // SAFETY: dup2 is one system call, allocates nothing and takes no lock.
         unsafe {
             command.pre_exec(move || match libc::dup2(control, 3) {
-                // Descriptor 3 itself stays open only without the flag that it had.
+                // Descriptor 3 stays open in the new program only without the close-on-exec flag.
                 3 if libc::fcntl(3, libc::F_SETFD, 0) == 0 => Ok(()),
                 _ => Err(std::io::Error::last_os_error()),
             });
@@ -341,7 +341,7 @@ impl Router {
             grants: Vec::new(),
             inline: None,
         }));
-        // It never sleeps: no doorbell wakes it, and no other node comes.
+        // This router never sleeps, so no doorbell wakes it, and no other node takes it over.
         let waker = memory(c"waker", 2 * 4096)?;
         let status = memory(c"status", 4096)?;
         let (wake, wake_end) = nix::unistd::pipe().context("a pipe")?;
@@ -358,7 +358,7 @@ impl Router {
         }
     }
 
-    /// Its output before its end.
+    /// Its output so far.
     fn said(&mut self) -> String {
         let _ = self.child.kill();
         let mut text = String::new();

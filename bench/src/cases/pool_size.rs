@@ -1,5 +1,5 @@
-//! `pool-size`: what a router forwards with pools of 2 to 8192 slots, alone and beside another one,
-//! packets and TCP; beside it Linux, which has no pool, in the same run.
+//! `pool-size`: the rate of a router with pools of 2 to 8192 slots, alone and with a second router,
+//! for packets and TCP. Linux, which has no pool, is measured in the same run.
 
 use serde::Serialize;
 use serde_json::json;
@@ -21,7 +21,7 @@ use crate::systems::europa::{Europa, on_testbed};
 use crate::systems::linux::Linux;
 use crate::testbed::{MAC, Testbed, format_mac};
 
-/// The largest is what a router has by itself.
+/// The largest pool is a router's default.
 const LARGEST: u32 = 13;
 const SIZES: std::ops::RangeInclusive<u32> = 1..=LARGEST;
 const ROUTERS: [u32; 2] = [1, 2];
@@ -29,7 +29,7 @@ const ROUTERS: [u32; 2] = [1, 2];
 /// The result with one size of pool, or of Linux.
 #[derive(Default, Serialize)]
 struct Measured {
-    /// Slots of each router's pool; none of Linux.
+    /// Slots of each router's pool; `None` for Linux.
     slots: Option<u32>,
     routers: u32,
     packets: Vec<Run>,
@@ -53,7 +53,7 @@ impl Measured {
     }
 }
 
-/// Sizes that a document may not say, and why.
+/// Pool sizes that a document may not have, and the reason.
 struct Refused {
     slots: u32,
     why: String,
@@ -108,7 +108,7 @@ fn refusal(slots: u32, options: &Options) -> Result<Option<String>> {
     }
 }
 
-/// Brings one up, for packets and for TCP.
+/// Brings up one configuration and measures packets and TCP.
 fn once(one: &mut Measured, options: &Options) -> Result<()> {
     let Some(slots) = one.slots else {
         let testbed = Testbed::routed()?;

@@ -1,7 +1,7 @@
-//! `preemption`: how long a router has to wait for a core that eight of them want.
+//! `preemption`: how long a router waits for a core that eight routers compete for.
 //!
-//! Stand-ins for routers poll the clock in control groups like those of slices: what they see
-//! as a gap is what a packet would wait.
+//! Substitutes for routers poll the clock in control groups like those of slices. A gap between two
+//! readings is the time that a packet would wait.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -41,7 +41,7 @@ struct Measured {
     scene: &'static str,
     reserved: bool,
     routers: usize,
-    /// Of a core, each.
+    /// Share of a core for each process.
     cores: f64,
     gaps_ms: Vec<f64>,
 }
@@ -73,7 +73,7 @@ fn said(error: SandboxError) -> Error {
     Error::System { system: "preemption", message: error.to_string() }
 }
 
-/// Groups and processes, which go when it does.
+/// Groups and processes, which are removed when it is dropped.
 struct Stage {
     cgroups: Cgroups,
     routers: Vec<Child>,

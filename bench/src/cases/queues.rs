@@ -1,8 +1,9 @@
-//! `queues`: what a packet costs in the queue manager, beside a plain first-in-first-out queue.
+//! `queues`: the cost of a packet in the queue manager, compared with a plain first-in-first-out
+//! queue.
 //!
 //! Statistics are counted in memory that is mapped and shared, as the switch's are, and packets
-//! come in batches with what is fetched ahead, as in the switch's intake. The cost of the loop
-//! itself, with the packets' lengths and numbers, is measured without a tree and subtracted.
+//! arrive in batches with prefetching, as in the switch's intake. The cost of the loop itself, with
+//! the packets' lengths and numbers, is measured without a tree and subtracted.
 
 use std::collections::VecDeque;
 use std::hint::black_box;
@@ -29,7 +30,7 @@ const PACKETS: usize = 1 << 19;
 const BATCH: usize = 64;
 /// Least packets that wait in each queue, where queues are full.
 const FULL: usize = 4;
-/// As far ahead as in the switch's intake.
+/// Prefetches as far ahead as the switch's intake.
 const SOON: usize = 4;
 const LATER: usize = 12;
 /// Queues, and slices that have them.
@@ -40,9 +41,9 @@ const TREES: [(usize, usize); 3] = [(10, 5), (1000, 10), (65_536, 64)];
 struct Measured {
     queues: usize,
     slices: usize,
-    /// Each queue has packets all the time: ns for one that comes and leaves.
+    /// Each queue always has packets: ns for a packet that enters and leaves.
     full_ns: Vec<f64>,
-    /// Each queue goes empty with each packet.
+    /// Each packet empties its queue.
     one_each_ns: Vec<f64>,
     /// The subtracted part of each.
     loop_ns: Vec<f64>,
@@ -61,7 +62,7 @@ impl AsRef<[AtomicU64]> for Words {
 type Tree = europa_queue::Tree<u64, Words>;
 type Due = europa_queue::Due<u64>;
 
-/// How many packets wait in each queue: a batch never empties them.
+/// Number of packets that wait in each queue: a batch never empties it.
 fn depth(queues: usize) -> usize {
     FULL.max(4 * BATCH / queues)
 }
@@ -126,7 +127,7 @@ fn one_each(tree: &mut Tree, ids: &[Id], now: &mut u64, out: &mut Vec<Due>) -> f
     ns_per_packet(start, passed)
 }
 
-/// The switch's prefetches for coming packets.
+/// The switch's prefetches for arriving packets.
 #[inline]
 fn fetch_ahead(tree: &Tree, ahead: impl Fn(usize) -> Option<Id>) {
     if tree.is_large() {
@@ -135,7 +136,7 @@ fn fetch_ahead(tree: &Tree, ahead: impl Fn(usize) -> Option<Id>) {
     }
 }
 
-/// The same loops without a tree: what lengths, numbers and the batch cost.
+/// The same loops without a tree: the cost of lengths, numbers and the batch.
 fn nothing(ids: &[Id], out: &mut Vec<Due>) -> f64 {
     out.clear();
     let due = Due { packet: 0, length: 0, mark: false, queue: 0 };
@@ -156,7 +157,7 @@ fn nothing(ids: &[Id], out: &mut Vec<Due>) -> f64 {
     ns_per_packet(start, passed)
 }
 
-/// One packet comes for each that leaves, and all queues have some.
+/// One packet enters for each that leaves, and no queue is ever empty.
 fn full(tree: &mut Tree, ids: &[Id], now: &mut u64, out: &mut Vec<Due>) -> f64 {
     for round in 0..depth(ids.len()) {
         for (at, id) in ids.iter().enumerate() {
@@ -185,7 +186,7 @@ fn full(tree: &mut Tree, ids: &[Id], now: &mut u64, out: &mut Vec<Due>) -> f64 {
     found
 }
 
-/// A queue without anything, filled and emptied in the same batches.
+/// A plain queue, filled and emptied in the same batches.
 fn plain() -> f64 {
     let mut queue: VecDeque<(u64, u32)> = VecDeque::with_capacity(BATCH);
     let start = Instant::now();

@@ -1,7 +1,8 @@
 //! `scale`: one, ten, a hundred, a thousand routers on one pair of ports.
 //!
-//! All of them get the same load, in random order, so that a packet is mostly alone; then a TCP
-//! stream goes through each. Beside the rate of all stands the rate of one router in the same run.
+//! All of them get the same load, in random order, so that most packets are alone in their batch;
+//! then a TCP stream passes each router. The rate of all routers is compared with the rate of one
+//! router in the same run.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -25,7 +26,7 @@ use crate::testbed::Testbed;
 
 /// Slots of each router's pool.
 const SLOTS: u32 = 256;
-/// How many routers, of each kind.
+/// Numbers of routers of each kind.
 const ISOLATED: [u32; 3] = [1, 10, 100];
 const INLINE: [u32; 4] = [1, 10, 100, 1000];
 
@@ -35,18 +36,18 @@ struct Measured {
     kind: Kind,
     routers: u32,
     delivered_pps: Vec<f64>,
-    /// Jain's index of what each has forwarded.
+    /// Jain's index of the routers' forwarded packets.
     fairness: Vec<f64>,
     /// CPU time of all cores for each packet, generator and sink included.
     cpu_ns: Vec<f64>,
-    /// Of all TCP streams, one through each.
+    /// Sum over all TCP streams, one through each router.
     tcp_bps: Vec<f64>,
     tcp_fairness: Vec<f64>,
     /// Memory of each beside its pool: of its process, or of the switch.
     each_kb: Vec<f64>,
     /// From its process's or graph's beginning until it runs, in the median of all routers.
     start_ms: Vec<f64>,
-    /// Of `europa up` with all of them.
+    /// Time that `europa up` takes with all routers.
     up_s: Vec<f64>,
 }
 
@@ -77,7 +78,7 @@ fn memory_kb(pid: u32) -> Result<f64> {
     Ok(of("Pss_Anon:"))
 }
 
-/// Memory of all routers' own.
+/// Memory of all routers, without shared parts.
 fn memory_of_all_kb(kind: Kind) -> Result<f64> {
     let pids = match kind {
         Kind::Isolated => processes("router."),
@@ -86,7 +87,7 @@ fn memory_of_all_kb(kind: Kind) -> Result<f64> {
     pids.into_iter().map(memory_kb).sum()
 }
 
-/// How long routers took to start, in milliseconds.
+/// Starting times of routers, in milliseconds.
 fn starts_ms(events: &str) -> Vec<f64> {
     let time = |event: &str| {
         let event: Value = serde_json::from_str(event).ok()?;
@@ -103,7 +104,7 @@ fn starts_ms(events: &str) -> Vec<f64> {
     events.lines().filter_map(time).collect()
 }
 
-/// One run: routers come up, are measured, and go.
+/// One run: routers start, are measured, and stop.
 fn once(
     one: &mut Measured,
     options: &Options,
@@ -146,7 +147,7 @@ fn once(
 /// A stream through each router.
 fn tcp(one: &mut Measured, options: &Options, testbed: &Testbed) -> Result<()> {
     lay_streams(testbed, one.routers)?;
-    // Shorter ones say nothing about fairness: windows need round trips to grow.
+    // Shorter runs do not show fairness: windows need round trips to grow.
     let time = options.timing().run.max(Duration::from_secs(2));
     let received = Streams::received(testbed, one.routers, options.timing().warm_up, time)?;
     one.tcp_bps.push(received.bps);

@@ -1,6 +1,5 @@
-//! `shares`: the shares of slices on a port that all of them want, and the expected ones. Then a
-//! guaranteed slice while the flood of another one, which comes in by another port, wants the whole
-//! port.
+//! `shares`: the measured and expected shares of slices that compete for a port. Then a slice with
+//! a guarantee, while the flood of another slice, from another port, competes for the whole port.
 
 use std::time::{Duration, Instant};
 
@@ -38,10 +37,10 @@ const VOICE: &str = "RatedSource(LENGTH 200, RATE 2000) -> Queue -> FRAME -> ToD
 /// The looks between which slices' bytes are counted.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// One round of both.
+/// One round of both measurements.
 #[derive(Serialize)]
 struct Round {
-    /// Bits a second that each of [`SLICES`] got.
+    /// Rate of each of [`SLICES`] in bits a second.
     got: Vec<f64>,
     voice: Voice,
 }
@@ -78,7 +77,7 @@ fn shared() -> String {
             .collect::<String>()
 }
 
-/// The router of the other cases, which gets the flood, and one that has a guarantee.
+/// The router of the other cases, which gets the flood, and a router with a guarantee.
 fn flooded() -> String {
     let port = "device: r1\nnamespace: eub-rtr\n";
     DOCUMENTS.replace(port, &format!("{port}rate: 1Gb/s\n"))
@@ -93,8 +92,8 @@ fn statistics(europa: &Europa) -> Result<Value> {
     serde_json::from_str(&europa.ask(&["stats", "--json"])?).map_err(|_| strange("anything"))
 }
 
-/// Time of the statistics in nanoseconds, and what the first interface of a router that sends by the
-/// port on the right has sent.
+/// Time of the statistics in nanoseconds, and the packets sent by a router's interface on the right
+/// port.
 fn sent(stats: &Value, router: &str, interface: &str, what: &str) -> Result<(u64, u64)> {
     let routers = stats["routers"].as_array().map(Vec::as_slice).unwrap_or_default();
     let of = routers.iter().find(|one| one["name"] == router).unwrap_or(&Value::Null);

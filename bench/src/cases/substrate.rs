@@ -1,10 +1,10 @@
 //! `substrate`: what Europa's receive and transmit programs cost over programs that only drop, and
 //! only redirect.
 //!
-//! Receive: the kernel runs the program that is attached to `g0` again and again over one frame
-//! (`BPF_PROG_TEST_RUN`) and says how long a run took; it copies the frame into a pool, whose slots this
-//! program gives back in between. Transmit: kicks, as the switch makes them, of frames that leave by
-//! `g0` and are dropped at `s0`. The programs take turns with the bare ones of `bpf/bare.bpf.c`.
+//! Receive: the kernel runs the program of `g0` many times over one frame (`BPF_PROG_TEST_RUN`) and
+//! reports the mean time. The program copies the frame into a pool; the benchmark returns the slots
+//! between runs. Transmit: kicks like the switch's, with frames that leave by `g0` and are dropped
+//! at `s0`. The programs take turns with the minimal programs of `bpf/bare.bpf.c`.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ const SLOTS: [u32; 2] = [8192, 256];
 struct Scene {
     #[serde(skip)]
     pool: usize,
-    /// Of one run: its free slots last for that.
+    /// Frames of one run: as many as the pool has free slots.
     frames_of_a_run: u32,
     /// Whether the program has to look for partial checksums.
     partial_checksums: bool,
@@ -45,10 +45,10 @@ const SCENES: [Scene; 3] = [
 ];
 /// Frames of one kick.
 const KICKS: [u32; 2] = [256, 1024];
-/// Part of the frames sent without which figures are about something else.
+/// Smallest share of sent frames that must arrive for valid figures.
 const LEAST_ARRIVED: f64 = 0.99;
 
-/// Nanoseconds a frame of Europa's program and of the bare one, one of each a round.
+/// Nanoseconds for each frame of Europa's program and of the minimal program, one of each a round.
 #[derive(Default, Serialize)]
 struct Beside {
     europa: Vec<f64>,
@@ -56,13 +56,13 @@ struct Beside {
 }
 
 impl Beside {
-    /// Medians of what was found in one round.
+    /// Adds the medians of one round.
     fn push(&mut self, europa: &[f64], bare: &[f64]) {
         self.europa.extend(Spread::of(europa).map(|spread| spread.median));
         self.bare.extend(Spread::of(bare).map(|spread| spread.median));
     }
 
-    /// The additional cost of Europa's, round by round.
+    /// The additional cost of Europa's program, round by round.
     fn more(&self) -> Spread {
         let differences: Vec<f64> =
             self.europa.iter().zip(&self.bare).map(|(one, other)| one - other).collect();
@@ -150,7 +150,7 @@ fn measure(testbed: &Testbed, options: &Options, progress: &Progress) -> Result<
     Ok(outcome)
 }
 
-/// One round of one kind of runs.
+/// One round of one kind of run.
 fn receive(
     europa: &mut Europa,
     bare: &Bare,
@@ -170,7 +170,7 @@ fn receive(
     Ok(())
 }
 
-/// One round of one kind of kicks. Frames sent.
+/// One round of one kind of kick. Returns the number of sent frames.
 fn transmit(
     europa: &mut Europa,
     bare: &Bare,
@@ -197,7 +197,7 @@ fn transmit(
     Ok(2 * u64::from(turns) * u64::from(count))
 }
 
-/// Elapsed time, and this thread's part of it.
+/// Elapsed time, and CPU time of this thread.
 fn timed(work: impl FnOnce() -> Result<()>) -> Result<(Duration, Duration)> {
     let cpu = || clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).context("a thread's clock");
     let (began, before) = (Instant::now(), cpu()?);

@@ -17,7 +17,7 @@ const FRACTIONS_QUICK: [f64; 5] = [0.25, 0.75, 1.0, 1.5, 2.0];
 /// The factor that counts as twice: peaks of two runs differ a little.
 const TWICE: f64 = 1.8;
 
-/// Delivered over offered load, of one system in one arrangement.
+/// Delivered rate over offered load, of one system in one arrangement.
 #[derive(Serialize)]
 pub(super) struct Curve {
     system: &'static str,
@@ -51,8 +51,8 @@ impl Curve {
         self.points.iter().map(Point::delivered).fold(0.0, f64::max)
     }
 
-    /// At the lowest load that is twice the peak, or the highest one if none is: how many
-    /// times the peak was offered, and which part of the peak still came through.
+    /// At the lowest load that is twice the peak, or the highest one if none is: the offered load
+    /// as a multiple of the peak, and the delivered rate as a share of the peak.
     fn overload(&self) -> Option<(f64, f64)> {
         let peak = self.peak();
         let by_load = |a: &&Point, b: &&Point| a.offered().total_cmp(&b.offered());
@@ -63,8 +63,8 @@ impl Curve {
     }
 }
 
-/// Sweeps every system in the best arrangement in which its sender can outrun it; if
-/// there is none, in its best one.
+/// Sweeps every system in the best arrangement in which its sender can overload it; if there is
+/// none, in its best arrangement.
 pub(super) fn run(
     systems: &mut [Box<dyn System>],
     measured: &[Measured],

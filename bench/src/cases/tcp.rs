@@ -180,7 +180,7 @@ fn stream(
         );
         let output = testbed.generator.exec(&client);
         interrupt::check()?;
-        // iperf3 gives up when nothing gets through: that is a result, not an error.
+        // iperf3 gives up if no packet gets through: that is a result, not an error.
         Ok(output.ok().and_then(|text| received_bps(&text)).unwrap_or(0.0))
     })
 }

@@ -1,4 +1,4 @@
-//! `veth`: the rate of small packets, and what a packet costs.
+//! `veth`: the rate of small packets, and the CPU time of a packet.
 
 use serde::Serialize;
 use serde_json::json;
@@ -33,7 +33,7 @@ impl Arranged {
         self.spread(|run| run.cpu_ns_per_packet(ends))
     }
 
-    /// How many runs were far below the others.
+    /// Number of runs far below the others.
     fn slow(&self) -> usize {
         let limit = SLOW * self.rate().median;
         self.runs.iter().filter(|run| run.delivered_pps < limit).count()
@@ -45,7 +45,7 @@ impl Arranged {
     }
 }
 
-/// A system with everything that was measured of it.
+/// A system with all measurements of it.
 #[derive(Serialize)]
 pub(super) struct Measured {
     pub(super) system: &'static str,
@@ -114,7 +114,7 @@ pub(super) fn run_xdp(options: &Options, progress: &Progress) -> Result<Outcome>
     Ok(outcome)
 }
 
-/// Writes down what was found.
+/// Writes the report.
 fn report(measured: &[Measured], missing: &[Missing], curves: &[Curve], ends: &Ends) -> Outcome {
     let best: Vec<(&Measured, &Arranged)> =
         measured.iter().filter_map(|one| Some((one, one.best()?))).collect();
@@ -204,7 +204,7 @@ fn report(measured: &[Measured], missing: &[Missing], curves: &[Curve], ends: &E
     }
 }
 
-/// Every arrangement, the best and the others.
+/// Lists every arrangement, the best and the others.
 fn arrangements(measured: &[Measured], ends: &Ends) -> Table {
     let columns = [
         ("system", Align::Left),
@@ -251,7 +251,7 @@ fn notes(measured: &[Measured], missing: &[Missing], curves: &[Curve], ends: &En
     notes
 }
 
-/// Says which runs had to be repeated, and when the hypervisor was busy elsewhere.
+/// Lists the repeated runs, and the times when the hypervisor took CPU time away.
 fn distrust(measured: &[Measured]) -> Vec<String> {
     let mut notes = Vec::new();
     for one in measured {

@@ -23,7 +23,7 @@ pub(crate) struct Outcome {
     pub(crate) tables: Vec<Table>,
     /// Figures to be seen, with the names of their files.
     pub(crate) charts: Vec<(String, Chart)>,
-    /// How they came about and what to think of them.
+    /// Origin of the figures, and remarks.
     pub(crate) notes: Vec<String>,
     /// Every single measurement.
     pub(crate) data: serde_json::Value,

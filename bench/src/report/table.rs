@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// Where a column's text stands.
+/// Alignment of a column's text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Align {
     /// Words.

@@ -39,7 +39,7 @@ impl Click {
         Self { name: "click", program, running: None }
     }
 
-    /// With batches, by Barbette and others.
+    /// FastClick, with batches, by Barbette and others.
     pub(crate) fn fast(options: &Options) -> Self {
         let program = options.fastclick.clone().or_else(|| shell::find("fastclick"));
         Self { name: "fastclick", program, running: None }
@@ -98,8 +98,8 @@ impl System for Click {
         std::fs::write(file.path(), configuration()).context("a file for Click")?;
         let said = tempfile::NamedTempFile::new().context("a file for what Click says")?;
         let output = || said.reopen().context("a file for what Click says");
-        // After Click has got its copy, Linux would look for a route and drop the packet. This is
-        // cheaper, and what Click does by itself where there is iptables.
+        // After Click has got its copy, Linux would look up a route and drop the packet. Dropping
+        // here is cheaper; Click does the same where iptables exists.
         let taken = Sink::attach_to(&testbed.router, "r0", Hook::Tcx, Checks::default())?;
         let child = Command::new("ip")
             .args(["netns", "exec", testbed.router.name(), "taskset", "-c"])
@@ -134,7 +134,7 @@ impl System for Click {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It keeps nothing that its end does not take away.
+        // Click leaves nothing behind when it is killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -19,28 +19,28 @@ use crate::sink::Hook;
 use crate::systems::{Arrangement, Placement, System};
 use crate::testbed::Testbed;
 
-/// Its desired state, in the words of Europa's users.
+/// Its desired state, as YAML.
 pub(crate) const DOCUMENTS: &str = include_str!("europa.yaml");
 /// The same for three routers in a row.
 const CHAIN: &str = include_str!("chain.yaml");
 
-/// Its node's name: one that runs here for its users goes on meanwhile.
+/// Name of the benchmark's node; a node of the machine's users continues to run.
 const INSTANCE: &str = "bench";
-/// Where its node answers.
+/// The REST socket of its node.
 pub(crate) const SOCKET: &str = "/run/europa/bench/node.sock";
-/// Where its node keeps what it must know of processes.
+/// The folder with its node's records of processes.
 pub(crate) const KEPT: &str = "/run/europa/bench/kept";
 
 /// The part between the two ports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Between {
-    /// A router in a process of its own.
+    /// A router in a separate process.
     Isolated,
-    /// One inside the switch.
+    /// A router inside the switch.
     Inline,
-    /// One that never sleeps.
+    /// A router that never sleeps.
     Busy,
-    /// Three isolated ones, joined by links.
+    /// Three isolated routers, joined by links.
     Chain,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Europa {
 }
 
 impl Europa {
-    /// The program given, or the one that was built beside this one.
+    /// The given program, or the one that was built together with this program.
     pub(crate) fn new(given: Option<PathBuf>) -> Self {
         Self::with(Between::Isolated, given)
     }
@@ -125,7 +125,7 @@ impl System for Europa {
     }
 
     fn setup(&mut self, _: &Testbed) -> Result<()> {
-        // From now on there may be something to take down, should `up` fail half way.
+        // If `up` fails half way, teardown must still remove its objects.
         self.up = true;
         self.with_file("up", &self.documents())
     }
@@ -139,7 +139,7 @@ impl System for Europa {
 }
 
 impl Europa {
-    /// Brings up other documents than its own, until [`System::teardown`].
+    /// Applies other documents, until [`System::teardown`].
     pub(crate) fn up_with(&mut self, documents: &str) -> Result<()> {
         self.up = true;
         self.with_file("up", documents)
@@ -167,7 +167,7 @@ impl Europa {
         self.program.as_deref().unwrap_or(Path::new("europa")).to_string_lossy().into_owned()
     }
 
-    /// Kills a router's process and waits until the node has started another one.
+    /// Kills a router's process and waits until the node has started a new one.
     pub(crate) fn kill_router(&self, name: &str) -> Result<()> {
         let router = || -> Result<(i32, u64)> {
             let text = self.ask(&["stats", "--json"])?;
@@ -207,7 +207,7 @@ impl Europa {
     }
 }
 
-/// Makes a testbed and a Europa that has nothing to do yet; both are gone afterwards.
+/// Makes a testbed and an idle Europa; both are removed afterwards.
 pub(crate) fn on_testbed<T>(
     options: &Options,
     work: impl FnOnce(&Testbed, &mut Europa) -> Result<T>,
@@ -219,7 +219,7 @@ pub(crate) fn on_testbed<T>(
     done.and_then(|value| torn_down.map(|()| value))
 }
 
-/// After a panic or an interruption nothing else takes it down.
+/// After a panic or an interruption, only this removes its objects.
 impl Drop for Europa {
     fn drop(&mut self) {
         if self.up {

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::sink::Hook;
 use crate::testbed::{OTHER_CORE, Testbed};
 
-/// Something that forwards packets between `r0` and `r1` of a testbed.
+/// A system that forwards packets between `r0` and `r1` of a testbed.
 pub(crate) trait System {
     /// Short name, as in tables and on the command line.
     fn name(&self) -> &'static str;
@@ -22,10 +22,10 @@ pub(crate) trait System {
     /// Why it cannot be measured here.
     fn available(&self) -> std::result::Result<(), String>;
 
-    /// Ways to spread the work over both cores, the plainest first; the best one counts.
+    /// The ways to distribute the work over both cores, the simplest first; the best one counts.
     fn arrangements(&self) -> Vec<Arrangement>;
 
-    /// How many times it lowers the TTL.
+    /// The number by which it lowers the TTL.
     fn hops(&self) -> u8;
 
     /// Whether it sends raw frames, which a veth without GRO refuses.
@@ -54,11 +54,11 @@ pub(crate) fn all(options: &Options) -> Vec<Box<dyn System>> {
     ]
 }
 
-/// Which core does what.
+/// The task of each core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Placement {
-    /// All soft interrupts on the sender's core, as veth does it by itself.
+    /// All soft interrupts run on the sender's core, as is the default with veth.
     Sender,
     /// A NAPI thread on the other core receives for the router.
     RouterThread,
@@ -73,14 +73,14 @@ pub(crate) enum Placement {
 /// A placement and the sink that suits the system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Arrangement {
-    /// Which core does what.
+    /// The task of each core.
     pub(crate) placement: Placement,
     /// Hook of the sink.
     pub(crate) sink: Hook,
 }
 
 impl Arrangement {
-    /// Arranges a testbed so.
+    /// Arranges a testbed accordingly.
     pub(crate) fn apply(self, testbed: &Testbed) -> Result<()> {
         // GRO delays every packet without a gain, except that NAPI threads and redirected frames
         // need it.

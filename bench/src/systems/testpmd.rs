@@ -6,7 +6,7 @@ use crate::systems::{Arrangement, Placement, System};
 use crate::testbed::Testbed;
 use crate::testpmd::{self, Running};
 
-/// One testpmd between both ports. It does not route.
+/// One testpmd between both ports, which does not route.
 #[derive(Default)]
 pub(crate) struct Testpmd(Option<Running>);
 
@@ -28,7 +28,7 @@ impl System for Testpmd {
     }
 
     fn sends_frames(&self) -> bool {
-        // In copy mode, the only one that a veth knows, each becomes a socket buffer.
+        // In copy mode, the only mode of a veth, each frame becomes a socket buffer.
         false
     }
 

@@ -29,7 +29,7 @@ impl Xdp {
     }
 }
 
-/// Ways to spread what runs in the kernel over both cores.
+/// The ways to distribute work in the kernel over both cores.
 pub(super) fn arrangements() -> Vec<Arrangement> {
     [Placement::Sender, Placement::RouterThread, Placement::SinkThread]
         .map(|placement| Arrangement { placement, sink: Hook::Xdp })

@@ -86,11 +86,11 @@ pub struct Terms {
 /// Sums over all flows of a port.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shared {
-    /// Of rates.
+    /// Sum of the rates.
     pub rates: BytesPerSecond,
-    /// Of the guarantees' depths.
+    /// Sum of the guarantees' depths.
     pub depths: Bytes,
-    /// Of largest packets.
+    /// Sum of the largest packets.
     pub packets: Bytes,
 }
 

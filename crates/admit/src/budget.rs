@@ -28,7 +28,7 @@ pub enum Resource {
     Labels,
     /// Nodes of the queue tree.
     QueueNodes,
-    /// Seconds: the flow, or one that is there, would be later than promised.
+    /// Seconds: this flow, or an existing one, would be later than promised.
     Delay,
 }
 
@@ -52,9 +52,9 @@ impl fmt::Display for Resource {
 pub struct Lack {
     /// Which.
     pub resource: Resource,
-    /// How much the flow takes; of delay, what the bound would be.
+    /// The flow's demand; for delay, the resulting bound.
     pub wanted: f64,
-    /// How much is left; of delay, what is promised.
+    /// The available rest; for delay, the promised bound.
     pub left: f64,
 }
 
@@ -152,7 +152,7 @@ impl Budget {
         Ok(())
     }
 
-    /// A flow goes; nothing happens if it is not there.
+    /// Removes a flow; does nothing if it is not admitted.
     pub fn release(&mut self, id: FlowId) {
         self.flows.remove(&id);
     }
@@ -182,7 +182,8 @@ impl Budget {
         }
     }
 
-    /// How late a packet of a flow can be now, with the flows that are there; `None` if it is not there.
+    /// The greatest delay of a flow's packet with the present flows; `None` if the flow is not
+    /// admitted.
     pub fn bound(&self, id: FlowId) -> Option<Seconds> {
         let (flow, need) = self.flows.get(&id)?;
         let all =
@@ -281,7 +282,7 @@ mod tests {
         let mut budget = Budget::new(machine);
         budget.admit(FlowId(1), flow(1e6, 1500.0, service)).unwrap();
         let first = budget.bound(FlowId(1)).unwrap();
-        // Deep buckets leave it its turns, which one more flow lengthens by a packet.
+        // Deep buckets leave it the bound by turns, which one more flow lengthens by a packet.
         budget.admit(FlowId(2), load(1e7)).unwrap();
         let second = budget.bound(FlowId(1)).unwrap();
         assert!(

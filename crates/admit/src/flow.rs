@@ -2,7 +2,7 @@
 
 use crate::unit::{Bytes, BytesPerSecond, Seconds};
 
-/// The traffic of a flow, and its requested service. Its numbers make sense: [`Flow::new`].
+/// The traffic of a flow, and its requested service. [`Flow::new`] checks the numbers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Flow {
     pub(crate) rate: BytesPerSecond,
@@ -16,7 +16,7 @@ pub struct Flow {
 /// The service that it asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Service {
-    /// RFC 2211: as if the network were not loaded.
+    /// RFC 2211: service as in an unloaded network.
     ControlledLoad,
     /// RFC 2212: no packet is later than a bound.
     Guaranteed {
@@ -37,7 +37,7 @@ pub enum BadFlow {
     /// NaN or below the rate.
     #[error("the peak rate p is below the rate r, or no number")]
     Peak,
-    /// Not positive, or the largest is below the smallest.
+    /// Sizes are not positive, or the largest is below the smallest.
     #[error("packet sizes are not 0 < m <= M")]
     Packets,
     /// NaN, infinite or below the rate.
@@ -49,7 +49,7 @@ impl Flow {
     /// A flow of rate r, depth b, peak rate p (which may be infinite), and packets of m to M bytes.
     ///
     /// # Errors
-    /// The first number that makes no sense.
+    /// The first invalid number.
     pub fn new(
         rate: BytesPerSecond,
         depth: Bytes,
@@ -90,8 +90,8 @@ impl Flow {
         }
     }
 
-    /// RFC 2212, section "Guidelines for Implementors": the longest time from a packet's arrival to its
-    /// departure where the flow gets R but for `c` bytes and `d` seconds.
+    /// RFC 2212, section "Guidelines for Implementors": the longest time from a packet's arrival to
+    /// its departure where the flow gets R except for `c` bytes and `d` seconds.
     pub fn delay(&self, c: Bytes, d: Seconds) -> Seconds {
         let (rate, m) = (self.reserved(), self.largest);
         if self.peak > rate {

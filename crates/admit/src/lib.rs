@@ -1,5 +1,5 @@
-//! Admission control: one calculation for documents and for signalling. It knows no clock, no queue and
-//! no socket: the caller says what the machine has, and [`Budget`] says which flows fit.
+//! Admission control: one calculation for documents and for signalling. It has no clock, no queue
+//! and no socket. The caller gives the machine's resources, and [`Budget`] decides which flows fit.
 //!
 //! | file       | concern                                                          |
 //! |------------|------------------------------------------------------------------|

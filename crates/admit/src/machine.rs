@@ -2,10 +2,10 @@
 
 use crate::unit::{Bytes, BytesPerSecond, Seconds};
 
-/// A port, and what its worker can spend on flows.
+/// A port, and the resources of its worker for flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Machine {
-    /// The port's rate: what the tree is capped to, or the wire's.
+    /// The port's rate: the tree's cap, or the rate of the wire.
     pub rate: BytesPerSecond,
     /// The longest packet that the port sends, of any flow.
     pub longest: Bytes,
@@ -13,7 +13,7 @@ pub struct Machine {
     pub class: Option<Class>,
     /// Slots of packet pools for flows.
     pub slots: u64,
-    /// Cores for flows: 1 is a whole one.
+    /// Cores for flows; 1 is a whole core.
     pub cores: f64,
     /// The cost of a packet, as measured on this machine.
     pub packet_cost: Seconds,
@@ -23,7 +23,7 @@ pub struct Machine {
     pub queue_nodes: u64,
     /// When packets move.
     pub timing: Timing,
-    /// The most that D may be: it is promised to each guaranteed flow, and flows that would break the
+    /// The largest D: it is promised to each guaranteed flow, and flows that would break the
     /// promise are refused.
     pub longest_d: Seconds,
 }
@@ -37,16 +37,16 @@ pub struct Class {
     pub siblings_rate: BytesPerSecond,
     /// Depths of its siblings' guarantees together.
     pub siblings_depth: Bytes,
-    /// How many siblings have guarantees.
+    /// Number of siblings with guarantees.
     pub siblings: u32,
 }
 
-/// How often the worker looks, and how far it sends ahead.
+/// Intervals of the worker, and how far it sends ahead.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
     /// The longest time between two looks at the tree.
     pub look: Seconds,
-    /// From handing frames to the device until it sends (the kick).
+    /// Time from handing frames to the device until it sends (the kick).
     pub kick: Seconds,
     /// The bytes handed to the device ahead of the wire: the depth of the port's bucket.
     pub ahead: Bytes,

@@ -9,16 +9,16 @@ use crate::unit::{Bytes, BytesPerSecond, Seconds};
 pub struct Need {
     /// Guarantee of its queue, and its part of the port.
     pub rate: BytesPerSecond,
-    /// Depth of the guarantee. The queue may be late by the bound and must then still have tokens for
-    /// what it has kept back: see [`crate::Terms`].
+    /// Depth of the guarantee. After a delay of the bound, the queue must still have tokens for its
+    /// backlog: see [`crate::Terms`].
     pub depth: Bytes,
     /// Most bytes that wait.
     pub backlog: Bytes,
-    /// Slots for them, if all packets are of the smallest size.
+    /// Slots for its packets, if all have the smallest size.
     pub slots: u64,
-    /// Of a core.
+    /// Share of a core.
     pub cores: f64,
-    /// The delay that it is promised with the largest D.
+    /// The promised delay, with the largest D.
     pub promised: Seconds,
 }
 
@@ -29,7 +29,7 @@ impl Need {
         let promised = flow.delay(Bytes(0.0), machine.longest_d);
         let backlog = flow.depth + flow.rate * promised;
         let packets = backlog.0 / flow.smallest.0;
-        // Sustained: what exceeds r waits, and is worked on later.
+        // The sustained rate: packets beyond r wait.
         let packets_a_second = flow.rate.0 / flow.smallest.0;
         Self {
             rate,

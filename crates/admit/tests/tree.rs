@@ -30,14 +30,14 @@ fn queue(share: Share) -> QueueSettings {
 struct Source {
     queue: Id,
     sizes: (u32, u32),
-    /// A token bucket that it keeps to, or `None`: it always has packets waiting.
+    /// The token bucket of a conforming source, or `None` for one that always has packets waiting.
     bucket: Option<(f64, f64)>,
     tokens: f64,
     at_ns: f64,
     next: u32,
     bound_ns: Option<f64>,
     worst_ns: f64,
-    /// Arrivals of those that wait.
+    /// Arrival times of waiting packets.
     waiting: VecDeque<u64>,
 }
 
@@ -78,7 +78,7 @@ impl Source {
             if self.next == 0 {
                 self.next = self.draw(random);
                 if random.below(400) == 0 {
-                    // A pause, after which the whole depth comes at once.
+                    // A pause, after which a burst of the whole depth arrives.
                     self.wait(depth / rate * SECOND, rate, depth);
                 }
             }
@@ -161,12 +161,12 @@ impl Scene {
         scene.filled(keeps_guarantees)
     }
 
-    /// Adds a scheduler's slices: the one of the flows, one that floods, and where the flows have a class
-    /// of their own, one that floods with a guarantee.
+    /// Adds a scheduler's slices: the slice of the flows and one that floods. If the flows have
+    /// their own class, a third slice floods with a guarantee.
     fn filled(mut self, keeps_guarantees: bool) -> Self {
         let class = self.machine.class;
         let scheduler = self.tree.add_class(Id::PORT, Share::weight(1), Limit::NONE).unwrap();
-        // Its depth is the deficit that its flows may have: with less, tokens of theirs would be
+        // The depth is the possible deficit of its flows: with a smaller depth, tokens would be
         // lost.
         let guarantee = rate(class.map_or(self.machine.rate, |class| class.rate), Bytes(2e6));
         let own = Share::weight(1);
@@ -177,7 +177,7 @@ impl Scene {
         let other = self.tree.add_class(other, Share::weight(1), Limit::NONE).unwrap();
         self.flood(other, Share::weight(1));
         if let Some(class) = class {
-            // It uses up the class's tokens.
+            // This source uses up the class's tokens.
             self.flood(router, Share::weight(65_535));
             let share =
                 Share::weight(1).guaranteed(rate(class.siblings_rate, class.siblings_depth));
@@ -215,7 +215,7 @@ impl Scene {
         }
     }
 
-    /// A guaranteed flow conforms, two times of three; one that floods has no bound.
+    /// Two of three guaranteed flows conform; a flooding flow has no bound.
     fn source_of(
         &mut self,
         queue: Id,
@@ -250,12 +250,12 @@ impl Scene {
                 assert_eq!(source.waiting.pop_front(), Some(arrival));
                 source.worst_ns = source.worst_ns.max(wire_free - arrival as f64);
             }
-            // Looks are at most so far apart, and often nearer.
+            // The worker looks at intervals of at most this length, often shorter.
             let wait =
                 if self.random.below(2) == 0 { 1.0 } else { below(&mut self.random, 0.01, 1.0) };
             now += (timing.look.0 * SECOND * wait).floor().max(1.0);
         }
-        // Those that still wait are as late as they are by now.
+        // Packets that still wait count with their present delay.
         for source in &mut self.sources {
             let oldest = source.waiting.front().map_or(0.0, |arrival| until_ns - *arrival as f64);
             source.worst_ns = source.worst_ns.max(oldest);

@@ -1,14 +1,14 @@
-//! Addresses of links where none are written: always the same for the same names.
+//! Generated addresses of links: always the same for the same names.
 //!
-//! A link gets them if both of its ends need some and say nothing: hosts made by Europa
-//! and routers with `builtin: ipv4`. Its /31 (RFC 3021) and /127 (RFC 6164) are found by
-//! the link's name in the range of the slice; should two names meet, or the place be
-//! written elsewhere, the next free one is taken, in the order of the names. The end
-//! whose name comes first has the lower address. As long as a link has one end only, that end has
-//! the lower address if it needs one, and the other one is kept free.
+//! A link gets them if both of its ends need addresses and have none: hosts made by Europa and
+//! routers with `builtin: ipv4`. Its /31 (RFC 3021) and /127 (RFC 6164) follow from a hash of the
+//! link's name in the slice's range. If two names collide, or the documents already use the
+//! address, the next free one is taken, in the order of the names. The end whose name sorts first
+//! has the lower address. While a link has only one end, that end has the lower address if it needs
+//! one, and the other address stays free.
 //!
-//! Routes through such an interface that name no next hop go to the other end, and so does
-//! everything of a host that has no other interface and says no route.
+//! Routes through such an interface that name no next hop go to the other end, and so does all
+//! traffic of a host that has no other interface and no route.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,7 +24,7 @@ use crate::values::hash;
 /// Shared address space (RFC 6598): it is not routed between networks.
 pub(crate) const DEFAULT_IPV4: Ipv4Net = Ipv4Net::new_assert(Ipv4Addr::new(100, 64, 0, 0), 10);
 
-/// One end of a link: its name for sorting, and where its addresses are to go.
+/// One end of a link: its name for sorting, and the destination of its addresses.
 struct End {
     name: String,
     place: Place,
@@ -40,8 +40,8 @@ enum Of {
     Host(usize, usize),
 }
 
-/// Gives addresses to links that have none. Returns slice and name of each link for which its
-/// slice's range has no room.
+/// Gives addresses to links that have none. Returns slice and name of each link whose slice's range
+/// is full.
 pub(crate) fn assign(documents: &mut Documents) -> Vec<(String, String)> {
     let mut without = Vec::new();
     let mut links: BTreeMap<String, Vec<End>> = BTreeMap::new();
@@ -78,7 +78,7 @@ pub(crate) fn assign(documents: &mut Documents) -> Vec<(String, String)> {
         }
         let document = documents.links.iter().find(|link| *link.name.value == *name);
         let addressing = document.and_then(|link| link.addresses).map(|a| a.value);
-        // The other end of a tunnel is not known here, and would take the same address.
+        // The other end of a tunnel is unknown here, and would take the same address.
         let elsewhere = document.is_some_and(|link| link.tunnel.is_some());
         if elsewhere || addressing == Some(Addressing::None) {
             continue;
@@ -177,7 +177,7 @@ fn is_free(pair: &[IpNet; 2], taken: &[IpNet]) -> bool {
     !taken.iter().any(|net| pair.iter().any(|own| net.contains(&own.addr())))
 }
 
-/// The first free pair from the one on that the hash says; none in a range that is full.
+/// The first free pair, beginning at the hash; `None` if the range is full.
 fn pair4(range: Ipv4Net, hash: u64, taken: &[IpNet]) -> Option<[IpNet; 2]> {
     let pairs = 1_u64 << (32 - u32::from(range.prefix_len())).saturating_sub(1);
     let base = u32::from(range.network());
@@ -239,7 +239,7 @@ mod tests {
         let range: IpNet = "10.9.0.0/24".parse().expect("a range");
         assert_eq!((a.len(), b.len()), (2, 2));
         assert!(range.contains(&a[0]) && a[0].prefix_len() == 31 && a[1].prefix_len() == 127);
-        // s/a comes before s/b.
+        // s/a sorts before s/b.
         assert_eq!((a[0].network(), b[0].broadcast()), (a[0].addr(), b[0].addr()));
         assert_eq!(a[0].trunc(), b[0].trunc());
         let via = documents.routers[0].fast_path.routes[0].via.map(|via| via.value);
@@ -279,7 +279,7 @@ mod tests {
             + "---\nkind: host\nname: h\ninterfaces: {eth0: {link: m}}\n";
         let alone = assigned(&one);
         let both = assigned(&(one + &router("b", "e: {link: l}, f: {link: m}", "")));
-        // s/a comes before s/b: nothing changes for it.
+        // s/a sorts before s/b: its addresses stay the same.
         assert_eq!(alone.routers[0], both.routers[0]);
         assert!(alone.routers[0].fast_path.routes[0].via.is_some());
         let host = &alone.hosts[0];

@@ -14,7 +14,7 @@ use crate::router::{Poll, Router, Run};
 use crate::source::{At, Place};
 use crate::tree::Node;
 
-/// A field that names something of the machine.
+/// A field that names an object of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Allow {
@@ -22,7 +22,7 @@ pub enum Allow {
     Binds,
     /// `capabilities` of programs of slow paths.
     Capabilities,
-    /// `click_file` with an absolute path, or one that leads upward.
+    /// `click_file` with an absolute path, or a path that leads upward.
     ClickFile,
     /// `container` of hosts.
     Container,
@@ -32,7 +32,7 @@ pub enum Allow {
     Device,
     /// `elements` of fast paths: a program of the machine.
     Elements,
-    /// `from` of slow paths' files with an absolute path, or one that leads upward.
+    /// `from` of slow paths' files with an absolute path, or a path that leads upward.
     From,
     /// `grants` of routers.
     Grants,
@@ -44,7 +44,7 @@ pub enum Allow {
     Match,
     /// `namespace` of ports and hosts.
     Namespace,
-    /// `object` of XDP programs with an absolute path, or one that leads upward.
+    /// `object` of XDP programs with an absolute path, or a path that leads upward.
     Object,
     /// `pid` of hosts.
     Pid,
@@ -67,7 +67,7 @@ pub enum Allow {
 }
 
 impl Allow {
-    /// All of them.
+    /// All fields.
     const ALL: [Allow; 23] = [
         Allow::Binds,
         Allow::Capabilities,
@@ -94,7 +94,7 @@ impl Allow {
         Allow::Uplink,
     ];
 
-    /// The word for it, which is the field's name.
+    /// Its word in `allow`, which is the field's name.
     pub fn word(self) -> &'static str {
         match self {
             Allow::Binds => "binds",
@@ -135,7 +135,7 @@ impl Decode for Allow {
     }
 }
 
-/// Fields of a document that name something of the machine, with their places.
+/// Fields of a document that name objects of the machine, with their places.
 pub(crate) type Named = Vec<(Allow, Place)>;
 
 fn place<T>(field: &Option<At<T>>) -> Option<Place> {
@@ -149,7 +149,7 @@ fn leads_out(path: &Option<At<String>>) -> Option<Place> {
     Path::new(&path.value).components().any(outside).then_some(path.place)
 }
 
-/// The objects that a router names. Ports in the slice's reservation are its own.
+/// The machine's objects that a router names. Ports in the slice's reservation are allowed anyway.
 pub(crate) fn of_router(router: &Router, reservation: Option<&Reservation>) -> Named {
     let fast_path = &router.fast_path.value;
     let object = fast_path.xdp.as_ref().and_then(|xdp| Some(xdp.value.file()?.1.clone()));

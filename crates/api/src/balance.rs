@@ -29,13 +29,13 @@ impl Balance {
         self.difference() == 0
     }
 
-    /// Packets that have disappeared without a cause; less than none if more became of them than
-    /// came.
+    /// Packets that have disappeared without a counted cause; negative if there are more results
+    /// than packets.
     pub fn difference(&self) -> i128 {
         i128::from(sum(&self.left)) - i128::from(sum(&self.right))
     }
 
-    /// That of a router.
+    /// The balance of a router.
     pub fn of_router(name: &str, ledger: &LedgerStats) -> Balance {
         Balance {
             of: name.to_owned(),
@@ -54,7 +54,7 @@ impl Balance {
         }
     }
 
-    /// That of an interface of router `router`.
+    /// The balance of an interface of router `router`.
     pub fn of_interface(router: &str, interface: &InterfaceStats) -> Balance {
         let SendingStats { offered, sent, elsewhere, dropped, waiting } = &interface.sending;
         Balance {
@@ -69,7 +69,7 @@ impl Balance {
         }
     }
 
-    /// Those of all routers and interfaces.
+    /// The balances of all routers and interfaces.
     pub fn all(stats: &NodeStats) -> Vec<Balance> {
         let of = |router: &crate::stats::RouterStats| {
             let own = router.ledger.iter().map(|ledger| Balance::of_router(&router.name, ledger));

@@ -19,7 +19,7 @@ use crate::router::Router;
 use crate::source::{At, Place, Source};
 use crate::tree::{self, Node, Value};
 
-/// How every object file begins in base64: 0x7f, `ELF`.
+/// The beginning of every object file in base64: 0x7f, `ELF`.
 const OBJECT: &str = "f0VMR";
 
 /// Largest file that is read: all together must fit into one request.
@@ -65,7 +65,7 @@ impl Document {
         }
     }
 
-    /// The text of a Click configuration that came from a file or from the lines of one.
+    /// The text of a Click configuration, from a file or from a list of lines.
     pub fn configuration(&self) -> Option<&Configuration> {
         match self {
             Document::Router(router) => router.fast_path.value.configuration.as_ref(),
@@ -78,8 +78,8 @@ impl Document {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum NamedFile {
-    /// Its contents; those of an object file are in base64 (RFC 4648). An object may replace its
-    /// source in C. Of a program with elements, its path from the root.
+    /// Its contents; an object file is in base64 (RFC 4648), and may replace its source in C. For a
+    /// program with elements, its absolute path.
     Text(String),
     /// Why it could not be read.
     Unreadable {
@@ -130,8 +130,8 @@ impl Kept {
 /// Reads YAML files and the files that they name.
 ///
 /// # Errors
-/// YAML files that cannot be read. One that is only named is an error of [`Bundle::merge`],
-/// which knows where it is named.
+/// YAML files that cannot be read. An unreadable file that a document names is an error of
+/// [`Bundle::merge`], which has the place of the name.
 pub fn read<P: AsRef<Path>>(paths: &[P]) -> Result<Bundle, Problems> {
     let mut problems = Vec::new();
     let mut sources = Vec::new();
@@ -159,7 +159,7 @@ enum Sort {
     Regular,
 }
 
-/// The text of a file, or why there is none.
+/// The text of a file, or the reason of a failure.
 fn text_of(path: &Path, sort: Sort) -> Result<String, String> {
     let bytes = bytes_of(path, sort)?;
     String::from_utf8(bytes).map_err(|_| "stream did not contain valid UTF-8".to_owned())
@@ -238,7 +238,7 @@ impl Bundle {
         }
     }
 
-    /// The keys of all documents, including those with mistakes, as far as they can be read.
+    /// The keys of all documents, including documents with mistakes, as far as they are readable.
     pub fn keys(&self) -> HashSet<Key> {
         self.sources.iter().flat_map(|source| keys(&source.text)).collect()
     }
@@ -251,8 +251,8 @@ impl Bundle {
         self.merge(&[])
     }
 
-    /// Documents of the texts alone, those that were there before first and in their order;
-    /// `check` as in [`Bundle::merge_checked`].
+    /// Documents of the texts alone, existing documents first and in their order; `check` as in
+    /// [`Bundle::merge_checked`].
     ///
     /// # Errors
     /// Every mistake that was found.
@@ -266,9 +266,9 @@ impl Bundle {
         Ok(documents)
     }
 
-    /// Documents of the texts, and those of `kept` that the texts do not replace, all
-    /// checked together. Those that were kept come first, in their order, a replaced one
-    /// in its old place.
+    /// Documents of the texts, and those of `kept` that the texts do not replace, all checked
+    /// together. Kept documents come first, in their order; a replaced document has its former
+    /// position.
     ///
     /// # Errors
     /// Every mistake that was found.
@@ -350,7 +350,7 @@ impl Bundle {
         Ok(documents)
     }
 
-    /// Parses the documents as they are written: with the names of files, without their contents.
+    /// Parses the documents with the names of files, without the files' contents.
     ///
     /// # Errors
     /// Every mistake that was found.
@@ -390,11 +390,11 @@ impl Bundle {
 impl Documents {
     /// Fills in values that follow from all documents: addresses of links.
     pub fn complete(&mut self) {
-        // Links without room are mistakes, told before.
+        // Links without room are mistakes, which the check has reported.
         let _ = crate::addressing::assign(self);
     }
 
-    /// Puts documents that were there before first, in their old order.
+    /// Puts existing documents first, in their former order.
     fn keep_order(&mut self, kept: &[Kept]) {
         let place = |kind: &str, name: String| {
             let key = Key::new(kind, name);
@@ -434,7 +434,7 @@ pub(crate) fn key_of(node: &Node) -> Option<Key> {
     }
 }
 
-/// The keys of a text's documents, also of wrong ones.
+/// The keys of a text's documents, including invalid ones.
 fn keys(yaml: &str) -> Vec<Key> {
     tree::documents(yaml)
         .into_iter()
@@ -447,11 +447,11 @@ fn keys(yaml: &str) -> Vec<Key> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,
-    /// Of a program: bytes.
+    /// A program as bytes.
     Object,
-    /// Of a program: text, and bytes after it is compiled.
+    /// A program as text, and as bytes after compilation.
     Source,
-    /// Of a program that the node executes: its path.
+    /// The path of a program that the node executes.
     Program,
 }
 
@@ -477,7 +477,7 @@ fn named_files(yaml: &str) -> Vec<(String, Form)> {
             let texts = texts.map(|name| (name, Form::Text));
             let elements =
                 field(&node, "fast_path").and_then(|fast_path| text(fast_path, "elements"));
-            // The node finds one with a path from the root.
+            // The node opens programs with an absolute path itself.
             let elements = elements.filter(|name| !name.starts_with('/'));
             let elements = elements.map(|name| (name.to_owned(), Form::Program));
             texts.chain(programs.into_iter().flatten()).chain(elements).collect::<Vec<_>>()

@@ -24,7 +24,7 @@ use crate::draft::Draft;
 use crate::ends::ends;
 use crate::problem::Problem;
 
-/// Checks everything that was read together.
+/// Checks all documents that were read together.
 pub(crate) fn documents(draft: &Draft, problems: &mut Vec<Problem>) {
     names::duplicates(&draft.documents, problems);
     names::devices(&draft.documents, problems);

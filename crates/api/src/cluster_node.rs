@@ -19,11 +19,11 @@ pub struct ClusterNode {
     pub name: At<Name>,
     /// Its address for tunnels to other nodes.
     pub address: At<IpAddr>,
-    /// Most routers that it has. Default: its share of all routers of the cluster, and a fifth more.
-    /// Routers with `node` count, and have a place in any case.
+    /// Most routers on it. Default: its share of all routers of the cluster, and a fifth more.
+    /// Routers with `node` count, but are placed in any case.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub routers: Option<At<u32>>,
-    /// Words for people, by name.
+    /// Labels for users, by name.
     #[serde(skip_serializing_if = "Texts::is_empty")]
     #[schemars(with = "Option<std::collections::BTreeMap<String, Word>>")]
     pub labels: Texts,

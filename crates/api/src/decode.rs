@@ -1,4 +1,4 @@
-//! From the tree to types: each value reports its mistake and goes on.
+//! Decodes the tree into types: each value reports its mistake, and decoding continues.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ const TEXTS: [&str; 3] = ["a text", "a name", "an interface's name"];
 pub(crate) struct Context {
     /// Which file is decoded.
     pub(crate) source: u32,
-    /// Found so far.
+    /// Problems so far.
     pub(crate) problems: Vec<Problem>,
 }
 
@@ -135,7 +135,7 @@ where
 {
     let Value::Text(text) = &node.value else {
         context.wrong_type(node, wanted);
-        // A bare number mostly lacks its unit, which the parser says.
+        // A bare number usually lacks its unit, which the parser's message names.
         if let Value::Integer(number) = node.value
             && let Err(message) = number.to_string().parse::<T>()
             && let Some(problem) = context.problems.last_mut()
@@ -277,13 +277,13 @@ pub(crate) fn entries<K: Decode, V: Decode>(
     Some(entries.iter().filter_map(decode).collect())
 }
 
-/// The fields of a mapping, taken one by one; `close` reports those that are left.
+/// The fields of a mapping, taken one by one; `close` reports the remaining ones.
 pub(crate) struct Fields<'n, 'c> {
     entries: &'n [(Node, Node)],
     known: Vec<&'static str>,
     what: &'static str,
     place: Place,
-    /// Problems that were there before.
+    /// Number of problems before this mapping.
     before: usize,
     pub(crate) context: &'c mut Context,
 }
@@ -339,8 +339,8 @@ impl<'n, 'c> Fields<'n, 'c> {
         self.optional(field)
     }
 
-    /// Reports when more than one of these fields is written; and, if `none` has a message, when
-    /// none is.
+    /// Reports if more than one of these fields is written; and, if `none` has a message, if none
+    /// is.
     pub(crate) fn one_of(&mut self, of: &[&'static str], message: &str, none: Option<&str>) {
         let mut written = Vec::new();
         for field in of {
@@ -394,7 +394,7 @@ impl<'n, 'c> Fields<'n, 'c> {
             .label("unknown field");
             let near = nearest(field, self.known.iter().copied());
             if let Some(known) = near {
-                // A document that misses the misspelt one is the same mistake.
+                // The missing field and the misspelt field are one mistake.
                 let mut index = 0;
                 self.context.problems.retain(|problem| {
                     index += 1;
@@ -410,7 +410,7 @@ impl<'n, 'c> Fields<'n, 'c> {
     }
 }
 
-/// The known word that a mistyped one most resembles, if it resembles one.
+/// The valid word that is most similar to a mistyped one, if one is similar enough.
 pub(crate) fn nearest<'w>(
     typed: &str,
     known: impl IntoIterator<Item = &'w str>,

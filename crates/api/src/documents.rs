@@ -46,7 +46,7 @@ pub struct Documents {
     pub ports: Vec<Port>,
     /// Tenants.
     pub slices: Vec<Slice>,
-    /// Links that were written; interfaces may name others.
+    /// Links with a document; interfaces may name others.
     pub links: Vec<Link>,
     /// End systems.
     pub hosts: Vec<Host>,
@@ -78,7 +78,7 @@ impl Documents {
         ports.chain(slices).chain(links).chain(hosts).chain(routers).chain(rest)
     }
 
-    /// Every `node` of a document, where it stands.
+    /// Every `node` field of a document, with its place.
     pub fn pins(&self) -> impl Iterator<Item = &At<Name>> {
         let ports = self.ports.iter().filter_map(|port| port.node.as_ref());
         let hosts = self.hosts.iter().filter_map(|host| host.node.as_ref());

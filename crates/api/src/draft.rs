@@ -1,4 +1,4 @@
-//! Documents as they are read, before they are checked.
+//! Documents that are read but not yet checked.
 
 use std::collections::HashSet;
 
@@ -23,13 +23,13 @@ use crate::values::Name;
 pub(crate) struct Draft {
     /// The readable part.
     pub(crate) documents: Documents,
-    /// Kind and name of every document, readable or not: a name that stands in a
-    /// broken document is not unknown.
+    /// Kind and name of every document, readable or not: a name of an invalid document is not
+    /// unknown.
     pub(crate) declared: HashSet<(String, String)>,
-    /// Whether everything was read. If not, a missing object may only be unreadable, and is not
-    /// reported.
+    /// Whether all documents are readable. If not, a missing object may be in an unreadable one,
+    /// and is not reported.
     pub(crate) complete: bool,
-    /// Kinds of documents with unreadable names: a missing object may be one of these.
+    /// Kinds of documents with unreadable names: a missing object may be one of them.
     pub(crate) nameless: HashSet<&'static str>,
     /// For each router, whether all of it was read.
     pub(crate) whole: Vec<bool>,
@@ -71,7 +71,7 @@ impl Draft {
         }
     }
 
-    /// Notes that documents of these kinds may be there and are not known.
+    /// Notes that unreadable documents of these kinds may exist.
     fn is_vague(&mut self, kinds: &[&'static str]) {
         self.complete = false;
         self.nameless.extend(kinds);

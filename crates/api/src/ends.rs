@@ -19,7 +19,7 @@ pub(crate) struct End<'d> {
     pub(crate) name: &'d At<InterfaceName>,
     /// The link, where the interface names it.
     pub(crate) link: &'d At<Name>,
-    /// Its Ethernet address, if one is written.
+    /// Its Ethernet address, if the document has one.
     pub(crate) mac: Option<At<Mac>>,
     /// Its addresses.
     pub(crate) addresses: &'d [At<IpNet>],
@@ -35,7 +35,7 @@ pub(crate) enum Owner<'d> {
 }
 
 impl Owner<'_> {
-    /// Its name, as `a` of a link's document says it: a router's with its slice.
+    /// Its name, as in `a` of a link's document: for a router, with its slice.
     pub(crate) fn name(&self) -> String {
         match self {
             Owner::Router(router) => router.full_name(),

@@ -18,15 +18,15 @@ use crate::xdp::Xdp;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct FastPath {
-    /// A fast path of Europa's own.
+    /// A fast path that is part of Europa.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub builtin: Option<At<Builtin>>,
-    /// Routes of `builtin: ipv4`, in addition to those of its interfaces' subnets; with `xdp`, of
-    /// the slow path's Linux.
+    /// Routes of `builtin: ipv4`, in addition to those of its interfaces' subnets; with `xdp`,
+    /// routes of the slow path's Linux.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<RoutesSchema>")]
     pub routes: Vec<At<Route>>,
-    /// `routes: kernel`: they are those of the slow path's Linux. Never there beside a list.
+    /// `routes: kernel`: the routes of the slow path's Linux. Never set together with a list.
     #[serde(rename = "routes", skip_serializing_if = "Option::is_none")]
     #[schemars(skip)]
     pub kernel_routes: Option<At<Kernel>>,
@@ -57,7 +57,7 @@ pub struct FastPath {
     pub configuration: Option<Configuration>,
 }
 
-/// A Click configuration's text and where it comes from.
+/// A Click configuration's text and its origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
     /// The file's name for error messages.
@@ -98,9 +98,9 @@ pub struct Route {
 #[schemars(untagged)]
 #[allow(dead_code, reason = "only its schema is used")]
 enum RoutesSchema {
-    /// Those of the slow path's Linux.
+    /// The routes of the slow path's Linux.
     Kernel(Kernel),
-    /// These.
+    /// The listed routes.
     List(Vec<Route>),
 }
 
@@ -108,7 +108,7 @@ enum RoutesSchema {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Kernel {
-    /// Those of the slow path's Linux.
+    /// The routes of the slow path's Linux.
     Kernel,
 }
 
@@ -129,14 +129,14 @@ pub struct Neighbour {
     pub interface: At<InterfaceName>,
 }
 
-/// The one thing a fast path is.
+/// The kind of a fast path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Choice<'a> {
     /// `builtin: ipv4`.
     Ipv4 {
-        /// Routes beside those of the interfaces' own subnets.
+        /// Routes in addition to those of the interfaces' own subnets.
         routes: &'a [At<Route>],
-        /// Neighbours beside those that ARP and ND find.
+        /// Neighbours in addition to those found by ARP and ND.
         neighbours: &'a [At<Neighbour>],
     },
     /// `builtin: bridge`.

@@ -1,5 +1,5 @@
-//! Mistakes that only a machine could find: a device that is missing, a host's route to
-//! nowhere. They name an object and a field; the files say where these stand.
+//! Mistakes that only the machine can find, such as a missing device or an unreachable next hop of
+//! a host. They name an object and a field; the files give the place.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::problem::{Problem, Problems};
 use crate::source::Place;
 use crate::tree::{self, Node, Value};
 
-/// Why an object cannot be as it is written.
+/// The reason why an object cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Fault {
     /// Whose fault it is.
@@ -66,7 +66,8 @@ impl fmt::Display for Fault {
 }
 
 impl Bundle {
-    /// Faults where they stand in these texts. Faults without a place in any of them come back.
+    /// Adds the place in these texts to each fault. Faults without a place in any of them are
+    /// returned.
     pub fn locate<'f>(&self, faults: &'f [Fault]) -> (Problems, Vec<&'f Fault>) {
         let (mut found, mut elsewhere) = (Vec::new(), Vec::new());
         for fault in faults {
@@ -108,7 +109,7 @@ fn span(document: &Node, path: &[String]) -> std::ops::Range<usize> {
     let mut span = name.unwrap_or_else(|| document.span.clone());
     let mut at = document.clone();
     for name in path {
-        // An entry of a list is known by its text, or by its naming field.
+        // An entry of a list is identified by its text, or by its naming field.
         let entry = match &at.value {
             Value::List(items) => items.iter().find(|item| says(item, name)).cloned(),
             _ => None,
@@ -116,7 +117,7 @@ fn span(document: &Node, path: &[String]) -> std::ops::Range<usize> {
         let Some((key, value)) = entry.map(|item| (item.clone(), item)).or(field(&at, name)) else {
             break;
         };
-        // A mapping begins where its first key does: its own key says more.
+        // A mapping begins at its first key, so the mapping's own key is the better place.
         let whole = matches!(value.value, Value::Map(_) | Value::Null) && key != value;
         span = if whole { key.span } else { value.span.clone() };
         at = value;

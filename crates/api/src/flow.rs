@@ -19,13 +19,13 @@ pub struct Flow {
     pub name: At<Name>,
     /// The slice whose router it begins at.
     pub slice: At<Name>,
-    /// The router that it begins at: a name within the slice.
+    /// The router where it begins: a name within the slice.
     pub from: At<Name>,
     /// Where it ends: a router of the slice by name, or an address of any router.
     pub to: At<String>,
-    /// Routers that it passes, in order: names within the slice, or addresses. Two that follow each
-    /// other need not be neighbours: the routes lead from one to the other. Default: as the routes lead;
-    /// if that path has no room, the shortest path over routers of the slice that has.
+    /// Routers that it passes, in order: names within the slice, or addresses. Successive routers
+    /// need not be neighbours: routes lead from one to the next. Default: the path of the routes;
+    /// if that has no room, the shortest path with room over the slice's routers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub path: Vec<At<String>>,
@@ -36,18 +36,18 @@ pub struct Flow {
     /// Bytes that it may send at once. Default: 10 ms of `bandwidth`, at least 30kB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<At<Bytes>>,
-    /// Its priority against flows that are there, 0 (best) to 7. Default: 7.
+    /// Its priority against existing flows, 0 (best) to 7. Default: 7.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 7))]
     pub setup: Option<At<u16>>,
-    /// Its priority against flows that come, 0 (best) to 7, no weaker than `setup`. Default: as `setup`.
+    /// Its priority against new flows, 0 (best) to 7, no weaker than `setup`. Default: as `setup`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(max = 7))]
     pub hold: Option<At<u16>>,
     /// The treatment of its packets while it has no path. Default: `drop`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub while_down: Option<At<Fallback>>,
-    /// Destinations whose packets it carries. They go before the router's routes, but not before its own
+    /// Destinations whose packets it carries. They precede the router's routes, but not its own
     /// subnets.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
@@ -61,11 +61,11 @@ pub enum Fallback {
     /// They are dropped and counted.
     #[default]
     Drop,
-    /// They go as the router's routes lead, without reservation.
+    /// They follow the router's routes, without reservation.
     Route,
 }
 
-/// Bytes of a burst that nothing is said of, at least.
+/// Smallest default burst, in bytes.
 const LEAST_BURST_BYTES: u64 = 30_000;
 
 impl Flow {

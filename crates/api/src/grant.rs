@@ -10,7 +10,7 @@ use crate::decode::{Context, Decode, Fields};
 use crate::problem::Problem;
 use crate::tree::{Node, Value};
 
-/// Most grants of one router: they come to its process in one message.
+/// Most grants of one router: its process gets all of them in one message.
 pub(crate) const MOST_GRANTS: usize = 32;
 
 /// A file or socket that one element may have.

@@ -19,8 +19,7 @@ use crate::values::{InterfaceName, Mac, Name};
 pub struct Host {
     /// Its name, unique on the node.
     pub name: At<Name>,
-    /// The node of a cluster that it is on. Default: one beside the router
-    /// that it is linked to.
+    /// The node of a cluster that it is on. Default: the node of the router that it is linked to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<At<Name>>,
     /// Its interfaces by name, which are Linux devices inside.
@@ -73,14 +72,14 @@ pub struct Host {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HostInterfaces(pub Vec<(At<InterfaceName>, At<HostInterface>)>);
 
-/// A host's interface: one end of a veth pair, whose other end Europa owns; or a device.
+/// A host's interface: one end of a veth pair, whose other end Europa has; or a device.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct HostInterface {
     /// The link that joins it to another interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub link: Option<At<Name>>,
-    /// Or the port that it makes, which routers' interfaces share like a device.
+    /// Or the port that it makes, which routers' interfaces share as they share a device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<At<Name>>,
     /// Or a device of the machine, which is moved into the host, and back at its end.
@@ -113,8 +112,8 @@ pub struct HostRoute {
     pub interface: Option<At<InterfaceName>>,
 }
 
-/// Names and texts, in the order of the file. Numbers and truth values are texts too, as they are
-/// written: `007`, `1.10`.
+/// Names and texts, in the order of the file. Numbers and truth values are texts too, in their
+/// written form: `007`, `1.10`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Texts(pub Vec<(At<String>, At<String>)>);
 
@@ -142,11 +141,11 @@ enum Gateways {
 pub enum HostPlace<'a> {
     /// A namespace that Europa makes.
     Own,
-    /// A namespace that is there, by name or path.
+    /// An existing namespace, by name or path.
     Namespace(&'a str),
-    /// That of a process.
+    /// The namespace of a process.
     Process(u32),
-    /// That of a Docker container.
+    /// The namespace of a Docker container.
     Container(&'a str),
 }
 
@@ -162,7 +161,7 @@ pub enum HostAttachment<'a> {
 }
 
 impl Host {
-    /// Where it is.
+    /// The host's namespace.
     pub fn place(&self) -> HostPlace<'_> {
         match (&self.namespace, &self.pid, &self.container) {
             (Some(name), _, _) => HostPlace::Namespace(&name.value),
@@ -176,7 +175,7 @@ impl Host {
     pub fn mac(&self, name: &str, interface: &HostInterface) -> Mac {
         match interface.mac {
             Some(mac) => mac.value,
-            // A name with a dot: no slice has one, so no router's interface the same text.
+            // The name has a dot: no slice has one, so no router's interface has the same text.
             None => Mac::generated(&format!("host.{}/{name}", self.name)),
         }
     }
@@ -224,8 +223,8 @@ impl<'a> HostBind<'a> {
 }
 
 impl Host {
-    /// The port that an interface makes: the one that it names, or, on a link, one that no
-    /// user can name. A device makes none.
+    /// The port that an interface makes: the named one, or on a link a port that users cannot name.
+    /// A device makes none.
     pub fn port(&self, name: &str, interface: &HostInterface) -> Option<Name> {
         match interface.attachment()? {
             HostAttachment::Port(port) => Some(port.value.clone()),

@@ -42,12 +42,12 @@ pub struct Interface {
     #[schemars(with = "Option<Vec<String>>")]
     pub bind: Vec<At<IpNet>>,
     /// Queues in which its packets wait for the port, by number. Each slice has its own numbers.
-    /// Queue 0 takes the packets without a number. Without settings of drops and without other
-    /// queues here, a full queue 0 makes the router wait.
+    /// Queue 0 takes packets without a number. If it is full, the router waits, unless it has
+    /// settings of drops or other queues exist here.
     #[serde(skip_serializing_if = "Queues::is_empty")]
     #[schemars(with = "Option<Queues>")]
     pub queues: Queues,
-    /// How it signals label switched paths. Default: not at all.
+    /// How it signals label switched paths. Default: it does not signal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signalling: Option<Signalling>,
 }
@@ -124,8 +124,8 @@ impl Decode for Interface {
     }
 }
 
-/// Which of a port's packets are an interface's own: `vlan` with at most one other. docs/matches.md
-/// explains each.
+/// Which of a port's packets belong to an interface: `vlan` and at most one other field.
+/// docs/matches.md explains each.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Match {
@@ -164,9 +164,9 @@ pub struct Match {
 /// Whose Ethernet address is matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MacChoice {
-    /// The interface's own, as `mac` says or as generated.
+    /// The interface's own address: the one of `mac` or the generated one.
     Auto,
-    /// This one, which becomes the interface's own.
+    /// This address, which becomes the interface's own.
     Address(Mac),
 }
 
@@ -186,22 +186,22 @@ pub struct Vxlan {
 /// Which packets are an interface's own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Selector<'a> {
-    /// Those to its own Ethernet address.
+    /// Packets to its own Ethernet address.
     Mac,
-    /// Those to the port's and one of these destination prefixes.
+    /// Packets to the port's address and one of these destination prefixes.
     Prefix(&'a [At<IpNet>]),
-    /// Those to the port's and one of these UDP destination ports.
+    /// Packets to the port's address and one of these UDP destination ports.
     Udp(&'a [At<u16>]),
     /// The packets of the tunnel.
     Vxlan(&'a Vxlan),
-    /// Those to the port's with one of these labels.
+    /// Packets to the port's address with one of these labels.
     Mpls(&'a [At<u32>]),
     /// All.
     All,
 }
 
 impl Match {
-    /// The one kind of match that is written beside `vlan`.
+    /// The match that is written in addition to `vlan`.
     pub fn selector(&self) -> Selector<'_> {
         if self.all.as_ref().is_some_and(|all| all.value) {
             Selector::All
@@ -219,7 +219,7 @@ impl Match {
     }
 }
 
-/// `bind`, which is not there to let nothing through.
+/// Reads `bind`, which must not be absent by mistake.
 fn bound(fields: &mut Fields<'_, '_>) -> Vec<At<IpNet>> {
     if let Some((key, Node { value: Value::List(items), .. })) = fields.take("bind")
         && items.is_empty()

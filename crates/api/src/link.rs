@@ -12,13 +12,13 @@ use crate::tree::{Node, Value};
 use crate::tunnel::LinkTunnel;
 use crate::values::{Name, Rate};
 
-/// Joins the two interfaces that name it, or with `tunnel` one of this node and one of another. The
-/// document is optional: an interface's `link: NAME` makes the link. Its fields hold for both
-/// directions, those in `a_to_b` and `b_to_a` for one.
+/// Joins the two interfaces that name it. With `tunnel`, one of them is on another node. The
+/// document is optional: an interface's `link: NAME` makes the link. Its fields apply to both
+/// directions, the fields in `a_to_b` and `b_to_a` to one.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Link {
-    /// Its name for the two interfaces.
+    /// Its name, which the two interfaces use.
     pub name: At<Name>,
     /// The end `a`, if the directions differ: `slice/router` or a host's name.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,7 +35,7 @@ pub struct Link {
     /// Fields of the direction to `a`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub b_to_a: Option<At<Line>>,
-    /// The way to the other end, if that is on another machine.
+    /// The tunnel to the other end, if that is on another machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tunnel: Option<At<LinkTunnel>>,
 }
@@ -44,7 +44,7 @@ pub struct Link {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Addressing {
-    /// If neither end has any, both get one.
+    /// If neither end has an address, both get one.
     #[default]
     Auto,
     /// Only addresses of the documents, or of programs at its ends.
@@ -110,7 +110,7 @@ pub enum Loss {
     Bursts(Bursts),
 }
 
-/// A link that is good or bad for a while (Gilbert 1960, Elliott 1963).
+/// A link that alternates between a good and a bad state (Gilbert 1960, Elliott 1963).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Bursts {
@@ -141,7 +141,7 @@ pub struct LinkAddresses {
 }
 
 impl Line {
-    /// Whether it says nothing at all.
+    /// Whether no field is set.
     pub fn is_empty(&self) -> bool {
         *self == Line::default()
     }

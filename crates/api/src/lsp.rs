@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct LspList {
     /// Flows.
     pub flows: Vec<FlowPath>,
-    /// The hops of paths, at each router that has one.
+    /// The hops of flows' paths at each router.
     pub lsps: Vec<LspAt>,
     /// The reservations on interfaces that signal.
     pub interfaces: Vec<Reservable>,
@@ -31,9 +31,9 @@ pub struct FlowPath {
     /// Number of the path that is being signalled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<u16>,
-    /// Routers that the path passes, as far as they are known.
+    /// Routers on the path, as far as they are known.
     pub hops: Vec<PathHop>,
-    /// Why it is down, or has not the path that is wanted.
+    /// The reason why it is down, or does not have the desired path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<PathError>,
 }
@@ -43,10 +43,10 @@ pub struct FlowPath {
 pub struct PathHop {
     /// Its name within the slice, or its address.
     pub router: String,
-    /// The label that packets come with.
+    /// The label of arriving packets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_in: Option<u32>,
-    /// The label that they leave with; 3 stands for none.
+    /// The label of departing packets; 3 means no label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_out: Option<u32>,
     /// The interface that they leave by.

@@ -12,7 +12,7 @@ use crate::values::{Name, Rate};
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Port {
-    /// Its name for interfaces.
+    /// Its name, which interfaces use.
     pub name: At<Name>,
     /// The node of a cluster that it is on. Required in a cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -22,8 +22,8 @@ pub struct Port {
     /// The network namespace where the device is, by name or path. Default: Europa's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<At<String>>,
-    /// The highest rate that it sends, such as `10Gb/s`, counted in Ethernet frames. Slices share
-    /// it by their reservations. Default: that of the device.
+    /// The highest sending rate, such as `10Gb/s`, counted in Ethernet frames. Slices share it by
+    /// their reservations. Default: that of the device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<At<Rate>>,
     /// Longest packet, in bytes, without the Ethernet header. Default: the device's.

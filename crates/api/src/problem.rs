@@ -11,11 +11,11 @@ use miette::{
 
 use crate::source::{Place, Source};
 
-/// Most mistakes of a configuration that are listed: with more, the cause is a common one.
+/// Most listed mistakes of a configuration: a larger number has a common cause.
 pub const MOST_PROBLEMS: usize = 50;
 
-/// Bytes of a line that is shown whole. Of a longer one, as programs write them, a piece is shown;
-/// the library that draws reports panics where a place is more than 65,535 columns from the left.
+/// Longest line in bytes that is shown whole. Of a longer, generated line a piece is shown; the
+/// library that draws reports panics where a place is more than 65,535 columns from the left.
 const MOST_LINE_BYTES: usize = 1000;
 /// Bytes of a piece before the place, and after its beginning.
 const PIECE_BYTES: (usize, usize) = (60, 120);
@@ -25,7 +25,7 @@ const PIECE_BYTES: (usize, usize) = (60, 120);
 pub struct Problem {
     /// The mistake.
     pub message: String,
-    /// Where.
+    /// Its place.
     pub place: Place,
     /// The label under the underlined text.
     pub label: String,
@@ -52,7 +52,7 @@ impl SourceCode for Piece {
         lines_before: usize,
         lines_after: usize,
     ) -> Result<Box<dyn SpanContents<'a> + 'a>, MietteError> {
-        // Without lines around it, the report shows the place's line and column.
+        // Without context lines, the report shows the place's line and column.
         if lines_before + lines_after == 0 {
             return self.file.read_span(span, 0, 0);
         }
@@ -70,8 +70,7 @@ impl SourceCode for Piece {
     }
 }
 
-/// The piece of a file that is shown of a place, if one of these places is in a long line or
-/// beside one.
+/// The shown piece of a file around a place, if one of these places is in or near a long line.
 fn piece(file: &Arc<NamedSource<String>>, place: Place, all: &[Place]) -> Option<Box<Piece>> {
     let text = file.inner().as_str();
     let around = |place: &Place| {
@@ -187,7 +186,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// These mistakes in these texts.
+    /// Makes a list of the mistakes in these texts.
     pub fn new(mut list: Vec<Problem>, sources: &[Source]) -> Problems {
         let files: Vec<Arc<NamedSource<String>>> = sources
             .iter()
@@ -240,7 +239,7 @@ impl Problems {
     pub fn render(&self, colour: bool) -> String {
         let theme =
             if colour { GraphicalTheme::unicode() } else { GraphicalTheme::unicode_nocolor() };
-        // Text to type must stay in one piece: no break after a hyphen, nor in a path.
+        // Text to copy must stay on one line: no break after a hyphen, nor in a path.
         let handler = GraphicalReportHandler::new_themed(theme)
             .with_links(false)
             .with_word_splitter(textwrap::WordSplitter::NoHyphenation)

@@ -27,9 +27,9 @@ pub struct Share(f64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
 #[schemars(inline, with = "String")]
 pub enum QueueLength {
-    /// So many packets.
+    /// A number of packets.
     Packets(u32),
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
 }
 
@@ -93,7 +93,7 @@ impl fmt::Display for Time {
 }
 
 impl Cores {
-    /// So many thousandths of a core.
+    /// A number of cores in thousandths.
     pub fn new(thousandths: u32) -> Cores {
         Cores(thousandths)
     }
@@ -144,7 +144,7 @@ impl Decode for Cores {
 }
 
 impl Share {
-    /// Of one: 1% is 0.01.
+    /// As a fraction of one: 1% is 0.01.
     pub fn of_one(self) -> f64 {
         self.0
     }

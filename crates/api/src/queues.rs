@@ -71,7 +71,7 @@ pub enum QueuePolicy {
     /// The arriving packet.
     #[default]
     Tail,
-    /// The one that waits longest.
+    /// The packet that has waited longest.
     Head,
     /// Arriving packets, the more likely the longer the average queue (random early detection).
     Red,
@@ -80,7 +80,7 @@ pub enum QueuePolicy {
 }
 
 impl Queue {
-    /// Packets that wait in a queue that says nothing.
+    /// Limit of packets of a queue without settings.
     pub const DEFAULT_PACKETS: u32 = 1024;
 
     /// Its policy.
@@ -95,7 +95,7 @@ impl Queue {
 }
 
 impl Queues {
-    /// Whether there are none.
+    /// Whether there are no queues.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -31,7 +31,7 @@ pub struct Object {
     pub generation: u64,
     /// When it was changed last, as RFC 3339 has it.
     pub changed: String,
-    /// The document, as it could stand in a YAML file.
+    /// The document, in the form of a YAML file.
     pub document: Value,
     /// Its result.
     pub status: Status,
@@ -42,7 +42,7 @@ pub struct Object {
 pub struct Status {
     /// `running`, `starting`, `waiting`, `attached`, `missing`, `active`.
     pub state: String,
-    /// Why it is so, when it is not as wanted.
+    /// The reason, if the state is not the desired one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// Further facts, by name.
@@ -53,7 +53,7 @@ pub struct Status {
 /// A YAML text to be applied.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SourceText {
-    /// Its name in messages; files that it names are sought beside it in `files`.
+    /// Its name in messages; files that it names are first searched in `files`, relative to it.
     pub path: String,
     /// The YAML.
     pub text: String,
@@ -101,13 +101,13 @@ impl ApplyRequest {
 /// The present or planned changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Applied {
-    /// Nothing was done.
+    /// The answer only predicts; the node did nothing.
     pub dry_run: bool,
-    /// Number of the desired state after this; each change makes a new one.
+    /// Number of the resulting desired state; each change makes a new one.
     pub revision: u64,
     /// The differences, object by object.
     pub changes: Vec<Change>,
-    /// Objects that stay as they are.
+    /// Number of objects without changes.
     pub unchanged: u64,
     /// The steps, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -124,7 +124,7 @@ pub enum Action {
     Add,
     /// Its document changes.
     Change,
-    /// It goes.
+    /// It is removed.
     Remove,
 }
 
@@ -152,27 +152,27 @@ impl Change {
     }
 }
 
-/// One field that differs.
+/// A changed field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct FieldChange {
-    /// Where it is: `fast_path.routes[10.0.0.0/8].via`.
+    /// Its path: `fast_path.routes[10.0.0.0/8].via`.
     pub path: String,
-    /// Its old value; nothing if it is new.
+    /// Its old value; `None` for a new field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// Its new value; nothing if it goes.
+    /// Its new value; `None` for a removed field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }
 
-/// Something that happened.
+/// An event of the node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// One more than that of the event before.
+    /// The number of the former event plus one.
     pub sequence: u64,
     /// When, as RFC 3339 has it.
     pub time: String,
-    /// Something is not as it should be.
+    /// The event reports a fault.
     pub warning: bool,
     /// Kind of the object: also `switch` and `node`.
     pub kind: String,
@@ -180,7 +180,7 @@ pub struct Event {
     pub name: String,
     /// In one word, like `Started`, `Ended`, `Applied`, `LinkDown`.
     pub reason: String,
-    /// For people.
+    /// Text for users.
     pub message: String,
     /// The actor: `root`, a user, or `slice NAME` for programs of its slow paths.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -190,7 +190,7 @@ pub struct Event {
     pub from: Option<String>,
 }
 
-/// A value read from a handler, or to write to one.
+/// A value that was read from a handler, or that is written to one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct HandlerValue {
     /// The value.
@@ -206,7 +206,7 @@ pub struct NodeInfo {
     pub version: String,
     /// Its process.
     pub pid: u32,
-    /// Turns of its loop that took more than 5 ms of CPU time, while all requests waited.
+    /// Turns of its loop that took more than 5 ms of CPU time; all requests wait during a turn.
     #[serde(default)]
     pub long_turns: u64,
     /// The longest, in microseconds of CPU time.
@@ -216,7 +216,7 @@ pub struct NodeInfo {
     pub since: String,
     /// Number of the desired state.
     pub revision: u64,
-    /// `true` if the desired state is forgotten by `down`.
+    /// `true` if `down` deletes the desired state.
     pub temporary: bool,
     /// `false` while documents are being carried out.
     pub settled: bool,
@@ -237,12 +237,12 @@ pub struct NodeInfo {
 pub struct Whoami {
     /// `root`, or the name of a user.
     pub name: String,
-    /// It may do everything.
+    /// It has all rights.
     pub admin: bool,
     /// Its role on each slice.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub roles: BTreeMap<String, Role>,
-    /// From where it asks.
+    /// Its address.
     pub from: String,
 }
 
@@ -250,9 +250,9 @@ pub struct Whoami {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewToken {
-    /// How long it is valid, in seconds.
+    /// Time of validity, in seconds.
     pub seconds: u64,
-    /// A word for people.
+    /// A note for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -260,7 +260,7 @@ pub struct NewToken {
 /// A token, without its secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenInfo {
-    /// By which it is known, and revoked.
+    /// Its identifier, with which it is revoked.
     pub id: String,
     /// Whose it is.
     pub user: String,
@@ -268,7 +268,7 @@ pub struct TokenInfo {
     pub created: String,
     /// When it expires, as RFC 3339 has it.
     pub expires: String,
-    /// A word for people.
+    /// A note for users.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -279,18 +279,18 @@ pub struct MadeToken {
     /// The token's description.
     #[serde(flatten)]
     pub info: TokenInfo,
-    /// The token, as it follows `Authorization: Bearer`.
+    /// The token, in the form that follows `Authorization: Bearer`.
     pub token: String,
 }
 
 /// A user's tokens.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TokenList {
-    /// The oldest first; expired ones are gone.
+    /// The oldest first, without expired ones.
     pub tokens: Vec<TokenInfo>,
 }
 
-/// The body of `POST /v1/slices/SLICE/filters`: all of it is done at once, or nothing.
+/// The body of `POST /v1/slices/SLICE/filters`: the node makes all changes in one step, or none.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FilterChanges {
@@ -300,10 +300,10 @@ pub struct FilterChanges {
     /// First remove the rules with these numbers.
     #[serde(default)]
     pub remove: Vec<u32>,
-    /// Then add these.
+    /// Filters to add, after the removals.
     #[serde(default)]
     pub add: Vec<NewFilter>,
-    /// And those of a file as ClassBench writes them.
+    /// Filters to add, in the format of ClassBench.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub classbench: Option<ClassBench>,
     /// Draw errors with colours.
@@ -315,14 +315,14 @@ pub struct FilterChanges {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewFilter {
-    /// The number that it gets. Default: one more than the highest.
+    /// Its number. Default: one more than the highest number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
     /// The rule.
     pub rule: Rule,
 }
 
-/// Filters as ClassBench writes them, one a line, the first one first.
+/// Filters in the format of ClassBench, one a line, the highest priority first.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClassBench {
@@ -339,14 +339,14 @@ pub struct ClassBench {
 pub struct FilterChanged {
     /// Numbers of rules that were added, in the order of the request.
     pub added: Vec<u32>,
-    /// How many were removed.
+    /// Number of removed filters.
     pub removed: u64,
 }
 
 /// A slice's rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FilterList {
-    /// Those of documents, then those with numbers.
+    /// Filters of documents, then filters with numbers.
     pub filters: Vec<FilterStatus>,
     /// Entries that they take.
     pub entries: u64,
@@ -357,17 +357,17 @@ pub struct FilterList {
 /// A rule, and how often it has counted since the switch has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FilterStatus {
-    /// The document that it stands in.
+    /// Its document, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<String>,
-    /// Its number, if it stands in none.
+    /// Its number, if it has no document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
     /// The rule.
     pub rule: Rule,
     /// Entries that it takes.
     pub entries: u64,
-    /// Packets that it counted for.
+    /// Packets that it matched.
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -380,13 +380,13 @@ pub struct Said {
     pub lines: Vec<String>,
 }
 
-/// Why something was not done (RFC 9457), as `application/problem+json`.
+/// The reason why a request failed (RFC 9457), as `application/problem+json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProblemDetails {
-    /// Which kind of problem: `urn:europa:problem:configuration` and others.
+    /// The kind of problem: `urn:europa:problem:configuration` and others.
     #[serde(rename = "type")]
     pub kind: String,
-    /// The same for people.
+    /// The kind of problem as text.
     pub title: Box<str>,
     /// HTTP's status.
     pub status: u16,
@@ -395,13 +395,13 @@ pub struct ProblemDetails {
     /// Each mistake in a configuration.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub errors: Box<[Mistake]>,
-    /// Objects and fields that are at fault, where only the machine could tell.
+    /// Objects and fields with faults that only the machine can find.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub faults: Box<[Fault]>,
     /// All mistakes with file, line, underlined text and hint, for a terminal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rendered: Option<Box<str>>,
-    /// Whether it names nothing but what the caller has said or may see.
+    /// Whether it contains only names that the caller has sent or may see.
     #[serde(skip)]
     pub own_words: bool,
 }
@@ -464,7 +464,7 @@ impl ProblemDetails {
         }
     }
 
-    /// The same, with its faults shown where they stand in `texts`.
+    /// The same problem, with the place of its faults in `texts`.
     #[must_use]
     pub fn located(mut self, texts: &Bundle, colour: bool) -> ProblemDetails {
         let (problems, elsewhere) = texts.locate(&self.faults);
@@ -483,7 +483,7 @@ impl ProblemDetails {
         self
     }
 
-    /// Something that was tried, failed, and was taken back.
+    /// An attempt that failed and was undone.
     pub fn taken_back(why: &str) -> ProblemDetails {
         let detail = format!("{}\n{AS_BEFORE}", why.trim_end());
         ProblemDetails { kind: TAKEN_BACK.into(), ..ProblemDetails::failed(detail) }
@@ -501,12 +501,12 @@ impl ProblemDetails {
         ProblemDetails::new("configuration", "The configuration is not right", 422, detail)
     }
 
-    /// Something that is not there.
+    /// An object that does not exist.
     pub fn not_found(detail: impl Into<String>) -> ProblemDetails {
         ProblemDetails::new("not-found", "There is no such thing", 404, detail)
     }
 
-    /// Something that cannot be done as things are.
+    /// An operation that the present state does not permit.
     pub fn conflict(detail: impl Into<String>) -> ProblemDetails {
         ProblemDetails::new("conflict", "This cannot be done now", 409, detail)
     }
@@ -517,18 +517,18 @@ impl ProblemDetails {
         ProblemDetails::new("unauthenticated", "The node does not know you", 401, detail)
     }
 
-    /// Something that the caller may not do.
+    /// An operation that the caller has no right to.
     pub fn forbidden(detail: impl Into<String>) -> ProblemDetails {
         ProblemDetails::new("forbidden", "You may not do this", 403, detail)
     }
 
-    /// Says that it names nothing but what the caller has said or may see.
+    /// Marks that it contains only names that the caller has sent or may see.
     #[must_use]
     pub fn in_own_words(self) -> ProblemDetails {
         ProblemDetails { own_words: true, ..self }
     }
 
-    /// Says something else for people.
+    /// Replaces the text for users.
     #[must_use]
     pub fn detail(self, detail: impl Into<String>) -> ProblemDetails {
         ProblemDetails { detail: detail.into(), ..self }
@@ -541,7 +541,7 @@ impl ProblemDetails {
         ProblemDetails { kind, title, status, ..self }
     }
 
-    /// Something that was tried and failed.
+    /// An attempt that failed.
     pub fn failed(detail: impl Into<String>) -> ProblemDetails {
         ProblemDetails::new("failed", "It was tried and failed", 500, detail)
     }

@@ -29,7 +29,7 @@ type Sides = BTreeMap<String, Vec<Side>>;
 enum Side {
     /// A router of this slice.
     Slice(String),
-    /// This host.
+    /// The node's own machine.
     Host(String),
 }
 
@@ -42,14 +42,14 @@ impl Side {
     }
 }
 
-/// Whether something may be done.
+/// Whether the user may do an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may.
+    /// The user may.
     Allowed,
-    /// It may not, and the user may know why.
+    /// The user may not, and may get the reason.
     Forbidden(String),
-    /// For this user there is no such thing.
+    /// The user may not learn that the object exists.
     Unknown,
 }
 
@@ -83,14 +83,14 @@ impl<'a> Rights<'a> {
         self.role(slice) == Some(Role::Owner)
     }
 
-    /// Whether all routers at a link's ends are in slices of this sort, and there is one.
+    /// Whether all routers at a link's ends are in slices of this kind, and there is at least one.
     fn link_is(&self, link: &str, of: impl Fn(&str) -> bool) -> bool {
         let ends = self.links.get(link).map_or(&[][..], Vec::as_slice);
         let mut slices = ends.iter().filter_map(Side::slice).peekable();
         slices.peek().is_some() && slices.all(of)
     }
 
-    /// The slice that a document says it is of.
+    /// The slice in a document's `slice` field.
     fn slice_of(&self, key: &Key) -> Option<&str> {
         let filters = || self.stored.filters.iter().find(|one| **one.name == key.name);
         match key.kind.as_str() {
@@ -109,7 +109,7 @@ impl<'a> Rights<'a> {
         }
     }
 
-    /// Whether the user may know of an object that is stored.
+    /// Whether the user may see a stored object.
     pub fn sees(&self, key: &Key) -> bool {
         match key.kind.as_str() {
             "link" => self.link_is(&key.name, |slice| self.role(slice).is_some()),
@@ -180,7 +180,7 @@ impl<'a> Rights<'a> {
         self.roles.keys().any(|slice| self.allows(slice, field))
     }
 
-    /// Names of what the user may not know of.
+    /// Names of the objects that the user may not see.
     pub fn hidden(&self) -> BTreeSet<String> {
         let mut shown = BTreeSet::new();
         for slice in self.stored.slices.iter().filter(|slice| self.role(&slice.name).is_some()) {
@@ -207,8 +207,8 @@ impl<'a> Rights<'a> {
         hidden
     }
 
-    /// Stored documents that the user's own are checked with: those it sees, and of ports and hosts
-    /// beside them as much as it must know.
+    /// Stored documents with which the user's documents are checked: those that the user may see,
+    /// and the necessary parts of ports and hosts.
     pub fn visible(&self, kept: &[Kept]) -> Vec<Kept> {
         let mut known: Vec<Kept> = kept.iter().filter(|one| self.sees(&one.key)).cloned().collect();
         let there: HashSet<Key> = known.iter().map(|one| one.key.clone()).collect();
@@ -256,9 +256,9 @@ impl<'a> Rights<'a> {
         parts.map(|(port, _)| port.to_string()).chain(used.map(ToString::to_string)).collect()
     }
 
-    /// A problem for each part of `new` that the user may not write. `new` has the user's documents
-    /// as they are written, and those that the user sees. Documents with keys in `changed` are new
-    /// or differ.
+    /// A problem for each part of `new` that the user may not write. `new` has the documents that
+    /// the user sent, and those that the user sees. Documents with keys in `changed` are new or
+    /// differ.
     pub fn refused(&self, new: &Documents, changed: &HashSet<Key>) -> Vec<Problem> {
         let mut refused = Vec::new();
         let is_changed = |key: Key| changed.contains(&key);
@@ -305,7 +305,7 @@ impl<'a> Rights<'a> {
         refused.extend(wrong.map(|(field, place)| not_allowed(field, place, "router")));
     }
 
-    /// An owner may say `programs` of its slice, if that is allowed, and nothing else.
+    /// An owner may change only `programs` of its slice, if that is allowed.
     fn slice_refused(&self, slice: &Slice, refused: &mut Vec<Problem>) {
         let (Some(stored), true) = (self.slice(&slice.name), self.owns_slice(&slice.name)) else {
             return refused.push(admins(slice.name.place, "kind: slice"));
@@ -323,8 +323,8 @@ impl<'a> Rights<'a> {
         }
     }
 
-    /// A problem for each name in `after` that belongs to others already. `after` has all documents
-    /// as they would be.
+    /// A problem for each name in `after` that belongs to another user's object. `after` has all
+    /// documents that would result.
     pub fn taken(&self, after: &Documents, changed: &HashSet<Key>) -> Vec<Problem> {
         let mut taken = Vec::new();
         let there: HashSet<Key> = self.stored.iter().map(|document| document.key()).collect();

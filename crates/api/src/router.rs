@@ -24,13 +24,13 @@ pub struct Router {
     pub name: At<Name>,
     /// The slice that owns it.
     pub slice: At<Name>,
-    /// The node of a cluster that it is on. Default: that of its ports; without
-    /// ports, one beside the routers that it is linked to.
+    /// The node of a cluster that it is on. Default: the node of its ports; without ports, the node
+    /// of a router that it is linked to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<At<Name>>,
-    /// Whether another node of a cluster starts it when its own has ended. Default: true for a router
-    /// that nothing ties to a machine: no port, `node`, `uplink` or grant, and no flow that names it.
-    /// Of no effect without a cluster.
+    /// Whether another node of a cluster starts it when its own has ended. Default: true for a
+    /// router without ties to a machine: no port, `node`, `uplink` or grant, and no flow that names
+    /// it. Without a cluster it has no effect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub takeover: Option<At<bool>>,
     /// Where its fast path runs.
@@ -70,7 +70,7 @@ pub struct Interfaces(pub Vec<(At<InterfaceName>, At<Interface>)>);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Run {
-    /// In a process of its own.
+    /// In a separate process.
     #[default]
     Isolated,
     /// Inside the switch: configurations of Europa's own elements with bounded work.
@@ -84,7 +84,7 @@ pub enum Run {
 #[schemars(deny_unknown_fields)]
 pub struct Inline {
     /// Time of each of its turns, 1us to 10ms; a turn works on up to 256 packets of each interface.
-    /// The rest follows in its next turn. Default: 100us.
+    /// The next turn continues with the rest. Default: 100us.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<At<Time>>,
     /// Memory without its packet pool and its tables of routes, 64kB to 1GB. Default: 4MB.
@@ -93,9 +93,9 @@ pub struct Inline {
 }
 
 impl Inline {
-    /// Nanoseconds of a turn where nothing is said.
+    /// Default budget of a turn in nanoseconds.
     pub const DEFAULT_BUDGET_NS: u64 = 100_000;
-    /// Bytes of memory where nothing is said.
+    /// Default bytes of memory.
     pub const DEFAULT_MEMORY_BYTES: u64 = 4_000_000;
 }
 
@@ -136,7 +136,7 @@ pub enum SlotBytes {
 }
 
 impl Pool {
-    /// Slots of a pool that says nothing.
+    /// Default number of slots of a pool.
     pub const DEFAULT_SLOTS: u32 = 8192;
 }
 
@@ -151,7 +151,7 @@ impl Default for Pool {
 }
 
 impl Router {
-    /// `slice/router`, by which the whole node knows it.
+    /// `slice/router`, its name in the whole node.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.slice, self.name)
     }
@@ -162,8 +162,8 @@ impl Router {
         self.interfaces.0.get(position).map(|(_, interface)| (position, &interface.value))
     }
 
-    /// The Ethernet address of an interface: the one that is written, or one made from
-    /// the names. Interfaces that share their port's own address do not use it.
+    /// The Ethernet address of an interface: the configured address, or one generated from the
+    /// names. Interfaces that share their port's own address do not use it.
     pub fn mac(&self, name: &str, interface: &Interface) -> Mac {
         match interface.written_mac() {
             Some(mac) => mac.value,

@@ -39,7 +39,7 @@ pub fn schema() -> Value {
     })
 }
 
-/// The schema of `T` with the field that says which kind it is.
+/// The schema of `T` with the field `kind`.
 fn document<T: JsonSchema>(kind: &str, generator: &mut SchemaGenerator) -> Value {
     let mut schema = T::json_schema(generator).to_value();
     if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {

@@ -17,7 +17,8 @@ pub struct Signalling {
     pub rsvp_te: At<RsvpTe>,
 }
 
-/// RSVP-TE on an interface. But for `bandwidth`, all interfaces of a router say the same.
+/// RSVP-TE on an interface. All interfaces of a router must have equal settings, except
+/// `bandwidth`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct RsvpTe {
@@ -29,28 +30,28 @@ pub struct RsvpTe {
     /// 5.25 times as long. Default: 30s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh: Option<At<Time>>,
-    /// How often a Hello goes to each neighbour, which is lost after 3.5 of them without answer.
-    /// Default: 1s; 0s sends none.
+    /// Interval of Hellos to each neighbour. A neighbour is lost after 3.5 intervals without an
+    /// answer. Default: 1s; 0s sends none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hello: Option<At<Time>>,
-    /// The label that the last router of a path hands out. Default: `implicit-null`.
+    /// The label that the last router of a path assigns. Default: `implicit-null`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub egress: Option<At<Egress>>,
-    /// How time to live and class of labels and packets depend on each other. Default: `uniform`.
+    /// How the TTL and traffic class of labels and packets affect each other. Default: `uniform`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<At<TtlModel>>,
 }
 
-/// The label that the last router of a path hands out.
+/// The label that the last router of a path assigns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Egress {
-    /// None: the router before takes the label off.
+    /// No label: the router before the last removes it.
     #[default]
     ImplicitNull,
     /// 0 of IPv4, 2 of IPv6.
     ExplicitNull,
-    /// One for each path.
+    /// A separate label for each path.
     Label,
 }
 
@@ -61,14 +62,14 @@ pub enum TtlModel {
     /// Each router on the path counts for the packet.
     #[default]
     Uniform,
-    /// The path counts as one hop.
+    /// The whole path lowers the packet's TTL by one.
     Pipe,
 }
 
 impl RsvpTe {
-    /// R where nothing is said, in nanoseconds.
+    /// The default of R, in nanoseconds.
     pub const DEFAULT_REFRESH_NS: u64 = 30_000_000_000;
-    /// Between two Hellos where nothing is said, in nanoseconds.
+    /// Default interval of Hellos, in nanoseconds.
     pub const DEFAULT_HELLO_NS: u64 = 1_000_000_000;
 
     /// R, in nanoseconds.
@@ -76,7 +77,7 @@ impl RsvpTe {
         self.refresh.map_or(Self::DEFAULT_REFRESH_NS, |time| time.ns)
     }
 
-    /// Between two Hellos, in nanoseconds; 0 for none.
+    /// Interval of Hellos, in nanoseconds; 0 sends none.
     pub fn hello_ns(&self) -> u64 {
         self.hello.map_or(Self::DEFAULT_HELLO_NS, |time| time.ns)
     }

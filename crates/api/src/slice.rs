@@ -30,7 +30,7 @@ pub struct Slice {
     #[serde(skip_serializing_if = "Programs::is_none")]
     #[schemars(with = "Option<Programs>")]
     pub programs: Programs,
-    /// Fields that documents of its owners may have though they name something of the machine.
+    /// Fields that name objects of the machine and that its owners' documents may have.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<Allow>>")]
     pub allow: Vec<At<Allow>>,
@@ -40,18 +40,19 @@ pub struct Slice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Programs {
-    /// None.
+    /// No programs.
     #[default]
     None,
-    /// Those that the kernel's verifier accepts from users without privileges: without packets'
-    /// headers of variable length.
+    /// Programs that the kernel's verifier accepts from users without privileges: they cannot
+    /// handle headers of variable length.
     Tenant,
-    /// Those that it accepts from an operator, if they cannot leak an address of the kernel.
+    /// Programs that the verifier accepts from an operator, if they cannot leak an address of the
+    /// kernel.
     Operator,
 }
 
 impl Programs {
-    /// Whether none run there.
+    /// Whether no programs may run there.
     pub fn is_none(&self) -> bool {
         *self == Programs::None
     }

@@ -18,12 +18,12 @@ pub struct SlowPath {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<File>>")]
     pub files: Vec<At<File>>,
-    /// Programs that run there as long as the router does.
+    /// Programs that run there as long as the router runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<Daemon>>")]
     pub run: Vec<At<Daemon>>,
-    /// A device `uplink` there, by which connections that its programs start leave with the
-    /// addresses of the machine. The router forwards nothing by it.
+    /// A device `uplink` there: connections that its programs open leave by it with the machine's
+    /// addresses. The router forwards no packets over it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<bool>")]
     pub uplink: Option<At<bool>>,
@@ -56,7 +56,7 @@ pub struct File {
     /// A file to copy, relative to the YAML file's folder. A node keeps its text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<At<String>>,
-    /// Its owner, whose group it gets too. Default: root.
+    /// Its owner; its group is the owner's group. Default: root.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<At<String>>,
     /// Its permissions, in octal digits. Default: 0644, for a directory 0755.
@@ -80,24 +80,24 @@ pub struct Daemon {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub capabilities: Vec<At<String>>,
-    /// Programs of this list that it needs: it starts after them, and again with them. Default:
-    /// FRR's daemons need zebra where it is in the list, others need none.
+    /// Programs of this list that it needs: it starts after them, and restarts with them. Default:
+    /// FRR's daemons need zebra if it is in the list, others need none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<String>>")]
     pub needs: Option<Vec<At<Name>>>,
-    /// How it reads its files again. Default: `frr-reload.py` for FRR's daemons, `birdc` for BIRD,
-    /// a restart for others.
+    /// How it reloads its files. Default: `frr-reload.py` for FRR's daemons, `birdc` for BIRD, a
+    /// restart for others.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Reload>")]
     pub reload: Option<At<Reload>>,
-    /// Paths of `files` whose change reloads it. Default: those that its command names, and
-    /// those that such files name. A file that no program names concerns all of them.
+    /// Paths of `files` whose change reloads it. Default: files that its command names, and files
+    /// that those name. A file that no program names reloads all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<String>>")]
     pub reload_on: Option<Vec<At<String>>>,
 }
 
-/// How a program reads its files again.
+/// How a program reloads its files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Reload {
@@ -114,12 +114,12 @@ const RELOAD_SIGNALS: [&str; 6] = ["HUP", "INT", "QUIT", "USR1", "USR2", "WINCH"
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Restart {
-    /// It is started again, with growing delays if it keeps ending.
+    /// Restart it, with growing delays if it keeps ending.
     #[default]
     Always,
-    /// It is started again if it failed.
+    /// Restart it if it failed.
     OnFailure,
-    /// Nothing.
+    /// Do not restart it.
     Never,
 }
 
@@ -325,7 +325,7 @@ fn check_needs(run: &[At<Daemon>], context: &mut Context) {
             context.report(problem);
         }
     }
-    // Each round takes away the programs that need none of those that are left.
+    // Each round removes the programs that need none of the remaining ones.
     let mut left: Vec<&At<Daemon>> = run.iter().collect();
     while is_known && !left.is_empty() {
         let waits = |daemon: &&At<Daemon>| {

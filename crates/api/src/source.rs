@@ -1,4 +1,4 @@
-//! Files and places in them.
+//! Files and positions in them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -25,7 +25,7 @@ pub struct Place {
     pub source: u32,
     /// First byte.
     pub start: u32,
-    /// The byte after the last one.
+    /// The position after the last byte.
     pub end: u32,
 }
 
@@ -34,7 +34,7 @@ pub struct Place {
 pub struct At<T> {
     /// The value.
     pub value: T,
-    /// Where it stands.
+    /// The value's place.
     pub place: Place,
 }
 

@@ -4,11 +4,11 @@ use ipnet::IpNet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a node goes.
+/// The counters and state of a node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct NodeStats {
-    /// When all of this was read: nanoseconds of the machine's monotonic clock. Rates are
-    /// differences over the difference of this.
+    /// Time of the reading: nanoseconds of the machine's monotonic clock. A rate is a counter's
+    /// difference divided by the difference of this time.
     pub at_ns: u64,
     /// Its routers.
     pub routers: Vec<RouterStats>,
@@ -16,7 +16,7 @@ pub struct NodeStats {
     pub ports: Vec<PortStats>,
     /// Its hosts.
     pub hosts: Vec<HostStats>,
-    /// Its links, as far as they do something to packets.
+    /// Its links that have a delay, rate, loss or similar.
     pub links: Vec<LinkStats>,
     /// Its links to other machines.
     #[serde(default)]
@@ -29,7 +29,7 @@ pub struct NodeStats {
     pub switch_restarts: u64,
 }
 
-/// How a router goes.
+/// The counters and state of a router.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RouterStats {
     /// `slice/router`.
@@ -38,7 +38,7 @@ pub struct RouterStats {
     pub state: String,
     /// Its process.
     pub pid: Option<u32>,
-    /// Times that it was started again.
+    /// Number of restarts.
     pub restarts: u64,
     /// CPU time that its fast path's processes have used, in nanoseconds; `None` where the
     /// machine does not account it.
@@ -46,7 +46,7 @@ pub struct RouterStats {
     /// CPU time that the kernel spent to put packets from ports into its pool, in nanoseconds:
     /// measured for one packet of 64.
     pub kernel_ns: u64,
-    /// Bytes of memory that they use beside the packet pool; `None` likewise.
+    /// Bytes of memory that these processes use in addition to the packet pool; `None` as above.
     pub memory_bytes: Option<u64>,
     /// Bytes of its packet pool.
     pub pool_bytes: u64,
@@ -55,7 +55,8 @@ pub struct RouterStats {
     /// Its use of the switch, if it runs there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<InlineStats>,
-    /// Packets that went through its Linux because that decides on them, by reason.
+    /// Packets that passed through its Linux because the fast path may not decide on them, by
+    /// reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_linux: Vec<(String, u64)>,
     /// Where its packets are, if that was asked for and its fast path is a Click configuration
@@ -66,8 +67,8 @@ pub struct RouterStats {
     pub interfaces: Vec<InterfaceStats>,
 }
 
-/// Packets that came to a router's elements since the router was started, by origin and by end. At
-/// rest `received + made + copied = sent + to_linux + consumed + dropped + held`.
+/// Packets that reached a router's elements since the router was started, by origin and by result.
+/// At rest `received + made + copied = sent + to_linux + consumed + dropped + held`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LedgerStats {
     /// Packets taken from receive rings.
@@ -88,8 +89,8 @@ pub struct LedgerStats {
     pub held: u64,
 }
 
-/// Packets that an interface's transmit ring offered since the interface was made, by result. At
-/// rest `offered = sent + elsewhere + dropped + waiting`.
+/// Packets that an interface offered in its transmit ring since the interface was made, by result.
+/// At rest `offered = sent + elsewhere + dropped + waiting`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SendingStats {
     /// Packets taken from the ring, or sent to this interface by a rule or an XDP program; copies
@@ -105,20 +106,21 @@ pub struct SendingStats {
     pub waiting: u64,
 }
 
-/// How a router inside the switch goes, since it was started.
+/// The counters of a router inside the switch, since it was started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InlineStats {
-    /// Nanoseconds that each of its turns may take.
+    /// Most nanoseconds of each of its turns.
     pub budget_ns: u64,
     /// Its turns.
     pub turns: u64,
     /// Nanoseconds of all turns.
     pub spent_ns: u64,
-    /// Nanoseconds of the longest turn; a machine that stood still meanwhile counts.
+    /// Nanoseconds of the longest turn, including times when the machine stood still.
     pub longest_ns: u64,
-    /// Turns that ended because the budget was used up; the rest went on in the next.
+    /// Turns that ended because the budget was used up; the next turn continued.
     pub cut: u64,
-    /// Turns of more than 16 budgets and 2 ms. Eight of them in a row end it.
+    /// Turns of more than 16 budgets and 2 ms. The switch ends the router after eight of them in a
+    /// row.
     pub overruns: u64,
     /// Packets received.
     pub packets: u64,
@@ -126,8 +128,7 @@ pub struct InlineStats {
     pub memory_bytes: u64,
     /// Most bytes of memory that it may have.
     pub quota_bytes: u64,
-    /// Bytes of addresses that its tables of routes reserve; memory is behind those that were
-    /// written to.
+    /// Bytes of addresses that its tables of routes reserve; only written ones take memory.
     pub table_bytes: u64,
 }
 
@@ -149,40 +150,40 @@ pub struct HostInterfaceStats {
     pub name: String,
     /// Its other end: `link NAME`, `port NAME` or `device NAME`.
     pub to: String,
-    /// Its Ethernet address; empty for a device, which keeps its own.
+    /// Its Ethernet address; empty for a device, which has its own.
     pub mac: String,
     /// Its addresses.
     #[schemars(with = "Vec<String>")]
     pub addresses: Vec<IpNet>,
 }
 
-/// How one direction of a link goes, since the switch was started.
+/// The counters of one direction of a link, since the switch was started.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct LinkStats {
     /// Its name.
     pub name: String,
     /// Which end sends: `slice/router.interface`, or `host.interface`.
     pub from: String,
-    /// Packets that came in.
+    /// Packets that entered.
     pub packets: u64,
-    /// Packets on the way now.
+    /// Packets in transit.
     pub waiting: u64,
     /// Packets lost, by cause; causes that never happened are left out.
     pub drops: Vec<(String, u64)>,
     /// Packets that overtook others.
     pub reordered: u64,
-    /// Packets that came twice.
+    /// Packets that were duplicated.
     pub duplicated: u64,
     /// Packets with a wrong bit.
     pub corrupted: u64,
 }
 
-/// How the end of a link to another machine goes, since the switch was started.
+/// The counters of one end of a link to another machine, since the switch was started.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct TunnelStats {
     /// The link's name.
     pub name: String,
-    /// Which interface is its end here: `slice/router.interface`, or `host.interface`.
+    /// Its interface on this node: `slice/router.interface`, or `host.interface`.
     pub end: String,
     /// This node's address.
     pub local: String,
@@ -200,15 +201,15 @@ pub struct TunnelStats {
     pub tx_bytes: u64,
     /// Packets that left: more than frames where frames are split.
     pub tx_packets: u64,
-    /// Frames that came in and are complete.
+    /// Complete frames that arrived.
     pub rx_frames: u64,
     /// Their bytes, without outer headers.
     pub rx_bytes: u64,
-    /// Packets that came in with the right key and epoch.
+    /// Packets that arrived with the right key and epoch.
     pub rx_packets: u64,
-    /// Numbers of packets that have not come.
+    /// Numbers of packets that did not arrive.
     pub lost: u64,
-    /// Packets that came after later ones.
+    /// Packets that arrived after later ones.
     pub reordered: u64,
     /// Packets and frames dropped, by cause; causes that never happened are left out.
     pub drops: Vec<(String, u64)>,
@@ -239,7 +240,7 @@ pub struct InterfaceStats {
     pub sending: SendingStats,
 }
 
-/// How a port goes.
+/// The counters and state of a port.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PortStats {
     /// Its name.
@@ -266,11 +267,11 @@ pub struct PortStats {
 pub struct QueueStats {
     /// The port.
     pub port: String,
-    /// The slice; none for the port as a whole.
+    /// The slice; `None` for the whole port.
     pub slice: Option<String>,
-    /// The router, by its name in the slice; none for the slice as a whole.
+    /// The router, by its name in the slice; `None` for the whole slice.
     pub router: Option<String>,
-    /// The interface; none for the router as a whole.
+    /// The interface; `None` for the whole router.
     pub interface: Option<String>,
     /// The queue's number; 0 for the interface's own.
     pub queue: Option<u16>,
@@ -292,9 +293,9 @@ pub struct QueueStats {
     pub drops: Vec<(String, u64)>,
     /// Bytes dropped.
     pub dropped_bytes: u64,
-    /// How long packets that left had waited: nanoseconds, and packets that waited less than
-    /// that and not less than half of it. Times that no packet waited are left out; the last has
-    /// no end.
+    /// Histogram of waiting times of departed packets: nanoseconds, and the number of packets that
+    /// waited less than that, but at least half of it. Empty classes are left out; the last class
+    /// has no upper end.
     pub waited: Vec<(u64, u64)>,
     /// Half of the packets waited less than this, in nanoseconds, to within a factor of two.
     pub waited_p50_ns: u64,
@@ -302,26 +303,26 @@ pub struct QueueStats {
     pub waited_p99_ns: u64,
 }
 
-/// How the switch goes.
+/// The counters and state of the switch.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SwitchStats {
-    /// CPU time that switches have used since the node was brought up, in nanoseconds; `None`
-    /// where the machine does not account it.
+    /// CPU time of all switches since the node's start, in nanoseconds; `None` where the machine
+    /// does not account it.
     pub cpu_ns: Option<u64>,
     /// Runs of the transmit program.
     pub kicks: u64,
-    /// Frames that left as live frames.
+    /// Frames that were sent as live frames.
     pub live_frames: u64,
-    /// System calls of the socket way.
+    /// System calls for sending by sockets.
     pub socket_calls: u64,
     /// Frames that left by a socket.
     pub socket_frames: u64,
-    /// Frames that went over links.
+    /// Frames that passed links.
     pub link_frames: u64,
     /// Packets at UDP ports of tunnels that are of no link of this node.
     #[serde(default)]
     pub foreign_packets: u64,
-    /// Packets there that are no packets of Europa's tunnels.
+    /// Packets at sockets of tunnels that are not packets of Europa's tunnels.
     #[serde(default)]
     pub malformed_packets: u64,
     /// Times it slept.

@@ -1,8 +1,7 @@
-//! One YAML document as a tree in which every value knows where it stands.
+//! One YAML document as a tree of values with their places.
 //!
-//! The decoder works on this tree and not on the text, so that one pass can
-//! report everything that is wrong, each with its place; serde's derived
-//! decoders stop at the first mistake.
+//! The decoder works on this tree and not on the text, so that one pass can report all mistakes
+//! with their places; serde's derived decoders stop at the first mistake.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,7 +12,7 @@ use serde_saphyr::Spanned;
 /// The kinds of a YAML value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
-    /// Nothing, `~` or `null`.
+    /// An empty value, `~` or `null`.
     Null,
     /// `true` or `false`.
     Bool(bool),
@@ -21,7 +20,7 @@ pub(crate) enum Value {
     Integer(i128),
     /// A number with a point or an exponent.
     Float(f64),
-    /// Anything else that is one word or text.
+    /// Any other word or text.
     Text(String),
     /// `[…]` or lines that begin with `-`.
     List(Vec<Node>),
@@ -34,8 +33,8 @@ pub(crate) enum Value {
 pub(crate) struct Node {
     pub(crate) value: Value,
     pub(crate) span: Range<usize>,
-    /// The characters of a number or truth value, which its value does not always give back:
-    /// `007`, `1.10`, `1e3`.
+    /// The characters of a number or truth value, as its value can have several forms: `007`,
+    /// `1.10`, `1e3`.
     pub(crate) written: Option<Box<str>>,
 }
 
@@ -46,7 +45,7 @@ impl Node {
     }
 }
 
-/// A value as the parser gives it, whose places still have to be understood.
+/// A value in the parser's form, before its places are converted.
 enum Parsed {
     Scalar(Value),
     List(Vec<Spanned<Parsed>>),
@@ -61,8 +60,8 @@ pub(crate) struct SyntaxError {
     pub(crate) span: Range<usize>,
 }
 
-/// A parser's messages begin so; their meaning for the author of a file, and a remedy. None of it
-/// is YAML's own language.
+/// Beginnings of the parser's messages; each with its meaning for the author of a file, and a
+/// remedy. The texts avoid terms of the YAML specification.
 const MEANINGS: &[(&str, &str, &str)] = &[
     (
         "mapping values are not allowed",
@@ -158,8 +157,8 @@ impl Value {
 
 /// Cuts a file into documents: byte ranges, each from its `---` line on.
 ///
-/// Cutting before parsing lets every document report its own syntax error. It is
-/// safe because YAML allows `---` at the start of a line nowhere else.
+/// Cutting before parsing lets every document report its own syntax error. It is safe because YAML
+/// allows `---` at the start of a line only between documents.
 pub(crate) fn documents(text: &str) -> Vec<Range<usize>> {
     let mut starts = vec![0];
     let mut at = 0;
@@ -174,7 +173,7 @@ pub(crate) fn documents(text: &str) -> Vec<Range<usize>> {
     starts.iter().copied().zip(ends).map(|(start, end)| start..end).collect()
 }
 
-/// Parses the document that `range` of `text` holds. An empty one is `Value::Null`.
+/// Parses the document in `range` of `text`. An empty one is `Value::Null`.
 pub(crate) fn parse(text: &str, range: Range<usize>) -> Result<Node, SyntaxError> {
     let piece = &text[range.clone()];
     let options = serde_saphyr::options! { strict_booleans: true, with_snippet: false };
@@ -238,11 +237,11 @@ fn place(location: &serde_saphyr::Location, piece: &str) -> Range<usize> {
     byte_of(span.offset())..byte_of(span.offset().saturating_add(span.len()))
 }
 
-/// Bytes that are underlined at most: a document may be one line, and each of its values is looked at.
+/// Most underlined bytes: a document may be one line, and each of its values is examined.
 const MOST_UNDERLINED: usize = 256;
 
-/// Makes a range fit for underlining: inside the text, on character borders, the beginning of its
-/// first line only, and not empty where the line goes on. Containers have no length of their own.
+/// Makes a range fit for underlining: inside the text, on character borders, only on its first
+/// line, and not empty unless the line ends there. Containers have no length of their own.
 fn tidy(span: Range<usize>, text: &str) -> Range<usize> {
     let floor = |mut at: usize| {
         at = at.min(text.len());

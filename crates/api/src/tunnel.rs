@@ -11,8 +11,8 @@ use crate::decode::{Context, Decode, Fields, from_text};
 use crate::source::At;
 use crate::tree::{Node, Value};
 
-/// The way of a link to another machine: Geneve (RFC 8926) over UDP. One interface of this node is
-/// on the link; a node at `remote` has the other one, and says the same with the two addresses and
+/// A link's tunnel to another machine: Geneve (RFC 8926) over UDP. One interface of this node is on
+/// the link. A node at `remote` has the other one, and an equal document with the two addresses and
 /// the two keys exchanged.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
@@ -46,7 +46,7 @@ impl LinkTunnel {
         self.port.map_or(Self::DEFAULT_PORT, |port| port.value)
     }
 
-    /// The epoch, 0 if none is written.
+    /// The epoch; default 0.
     pub fn epoch(&self) -> u64 {
         self.epoch.map_or(0, |epoch| epoch.value)
     }

@@ -25,14 +25,14 @@ const KEY_TYPES: [&str; 7] = [
     "ssh-rsa",
 ];
 
-/// A person or program that uses the node over the network, with roles on slices. Its tokens are
-/// made by `europa token create` and stand in no document.
+/// A person or program that uses the node over the network, with roles on slices. `europa token
+/// create` makes its tokens, which are in no document.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct User {
-    /// Its name, one of a kind on the node.
+    /// Its name, unique on the node.
     pub name: At<Name>,
-    /// A word for people.
+    /// A text for users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<At<String>>,
     /// Its public SSH keys, a line each, as `ssh-keygen` writes them. With one of these keys it logs
@@ -44,7 +44,7 @@ pub struct User {
     #[serde(skip_serializing_if = "Roles::is_empty")]
     #[schemars(with = "Option<Roles>")]
     pub roles: Roles,
-    /// `true`: it may do everything that root may do through the node.
+    /// `true`: it may do everything that root may do with the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub admin: Option<At<bool>>,
 }
@@ -57,9 +57,9 @@ pub struct User {
 pub enum Role {
     /// Reads documents, states, counters, handlers, logs and events of the slice.
     Viewer,
-    /// Also writes handlers, restarts routers and captures their packets.
+    /// May also write handlers, restart routers and capture their packets.
     Operator,
-    /// Also applies and deletes documents of the slice, within its reservation.
+    /// May also apply and delete documents of the slice, within its reservation.
     Owner,
 }
 
@@ -72,7 +72,7 @@ pub struct Roles(pub Vec<(At<Name>, At<Role>)>);
 pub struct SshKey(pub String);
 
 impl User {
-    /// Whether it may do everything.
+    /// Whether it has all rights.
     pub fn is_admin(&self) -> bool {
         self.admin.is_some_and(|admin| admin.value)
     }
@@ -84,21 +84,21 @@ impl SshKey {
         self.0.split_whitespace().next().unwrap_or_default()
     }
 
-    /// The key itself in base64, which tells one key from another.
+    /// The key itself in base64, which identifies it.
     pub fn key(&self) -> &str {
         self.0.split_whitespace().nth(1).unwrap_or_default()
     }
 }
 
 impl Roles {
-    /// Whether there is none.
+    /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl Role {
-    /// The word for it.
+    /// Its word in documents.
     pub fn word(self) -> &'static str {
         match self {
             Role::Viewer => "viewer",
@@ -132,7 +132,7 @@ fn wrong_key(line: &str) -> Option<&'static str> {
         return Some("a key is one line");
     }
     let Ok(bytes) = BASE64.decode(key) else { return Some("its second word is not base64") };
-    // The type stands again in the key, behind its length in four bytes.
+    // The key contains the type once more, after its length in four bytes.
     let named = bytes.get(4..4 + kind.len()).is_some_and(|named| named == kind.as_bytes());
     let length = u32::try_from(kind.len()).unwrap_or(0).to_be_bytes();
     (!named || !bytes.starts_with(&length)).then_some("it is not of the type that it begins with")

@@ -1,4 +1,4 @@
-//! The objects that need an object: they must go before it.
+//! The objects that need an object, which must be removed before it.
 
 use crate::bundle::Key;
 use crate::documents::Documents;
@@ -7,9 +7,8 @@ use crate::link::Link;
 use crate::router::Router;
 
 impl Documents {
-    /// Why an object cannot go while others are there, and the remedy, or `None` if no other object
-    /// needs it. A link may lose an end, unless its document would have none left or names that
-    /// one.
+    /// Why an object cannot be removed, and the remedy; `None` if no other object needs it. A link
+    /// may lose an end, unless its document would keep no end or names that end.
     pub fn needed(&self, key: &Key) -> Option<String> {
         let users = self.users(key);
         let all = users.join(", ");
@@ -112,7 +111,7 @@ mod tests {
             ("port", "left", Some("port left is still needed by router red/r1, slice red; delete")),
             ("router", "red/r1", Some("router red/r1 is still needed by filters f; delete")),
             ("host", "h", Some("host h is still needed by router red/r1; delete")),
-            // The only end of a link with a document; link n keeps one.
+            // The last end of a link with a document; link n keeps an end.
             ("host", "g", Some("host g is still needed by link k; delete")),
             // The `a` of link m, and both ends of link o.
             ("router", "blue/r2", Some("router blue/r2 is still needed by link m, link o; delete")),

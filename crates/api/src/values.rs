@@ -74,18 +74,18 @@ impl InterfaceName {
         InterfaceName(format!("{}{HOST_SIDE}", self.0))
     }
 
-    /// Whether this is one of those.
+    /// Whether this is a host-side interface.
     pub fn is_host_side(&self) -> bool {
         self.0.ends_with(HOST_SIDE)
     }
 
-    /// The name of the hidden interface by which frames come to a kernel router's process that are to
-    /// leave by this one.
+    /// The name of a hidden interface to a kernel router's process: it gets the frames that leave
+    /// by this interface.
     pub fn queue_side(&self) -> InterfaceName {
         InterfaceName(format!("{}{}", self.0, Self::QUEUE_SIDE))
     }
 
-    /// Of a hidden interface to a queue, the name of the one that its frames leave by.
+    /// The name of the interface by which a hidden interface's frames leave.
     pub fn queue_of(&self) -> Option<&str> {
         self.0.strip_suffix(Self::QUEUE_SIDE)
     }

@@ -1,4 +1,4 @@
-//! Warnings: valid configurations that are perhaps not meant.
+//! Warnings: valid configurations that may be mistakes.
 
 use crate::decode::nearest;
 use crate::documents::Documents;
@@ -10,8 +10,8 @@ use crate::router::Run;
 const MOST_OF_A_WIRE: u32 = 3408 - 14;
 
 impl Documents {
-    /// Sentences about accepted settings that are perhaps not meant: links with one end, each with
-    /// the link that may have been misspelt.
+    /// Sentences about accepted settings that may be mistakes, such as links with one end, each
+    /// with the link that may have been misspelt.
     pub fn warnings(&self) -> Vec<String> {
         let ends = ends(self);
         let single = |ends: &Vec<End<'_>>| matches!(ends.as_slice(), [_]);

@@ -17,7 +17,7 @@ pub struct Xdp {
     /// Its source in C, searched beside the YAML file. It is compiled where the file is read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<At<String>>,
-    /// The object file that clang has made of it, searched beside the YAML file.
+    /// The object file that clang made of it, searched in the folder of the YAML file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub object: Option<At<String>>,
     /// Name of the program's function or section. Default: the only one.
@@ -43,7 +43,7 @@ pub struct Xdp {
 pub struct Tables(pub Vec<(At<String>, Texts)>);
 
 impl Tables {
-    /// Whether there is none.
+    /// Whether there are no tables.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

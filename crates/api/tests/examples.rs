@@ -1,5 +1,5 @@
-//! Every example is right, has the meaning that it seems to have, and comes back from JSON the
-//! same.
+//! Every example is valid, has the intended meaning, and is equal after conversion to JSON and
+//! back.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,8 +60,8 @@ fn two_slices_say_what_they_seem_to() {
     }
 }
 
-/// The first configurations of the pages for beginners are right. Those that follow change them; the tests
-/// of pages apply all of them.
+/// The first configurations of the pages for beginners are valid. The tests of pages apply the
+/// later ones, which change them.
 #[test]
 fn configurations_in_the_guide_are_right() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

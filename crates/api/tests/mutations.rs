@@ -121,7 +121,7 @@ proptest! {
                 prop_assert!(text.get(start..end).is_some(), "{problem} has no place");
                 prop_assert!(!report.trim().is_empty());
             }
-            // One line that says the file for each mistake.
+            // Each mistake has one line with the file's name.
             prop_assert!(report.matches("t.yaml:").count() >= problems.iter().len(), "{}", report);
         }
     }

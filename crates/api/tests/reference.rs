@@ -1,8 +1,8 @@
-//! `docs/reference.md`, and the marked parts of the pages in `docs/reference`, are generated from the
-//! schema. `make docs` writes them; otherwise this test says which are old.
+//! `docs/reference.md`, and the marked parts of the pages in `docs/reference`, are generated from
+//! the schema. `make docs` writes them; otherwise this test lists the outdated ones.
 //!
-//! A page of `docs/reference` is about one kind of document. Text outside the marked parts is written
-//! by hand.
+//! A page of `docs/reference` is about one kind of document. Text outside the marked parts is
+//! written by hand.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -27,7 +27,7 @@ const END: &str = "<!-- end of generated text -->\n";
 /// The page of types that documents of several kinds have.
 const SHARED: &str = "types";
 
-/// One configuration, a document of each kind that this page shows.
+/// One configuration with a document of each kind on this page.
 const EXAMPLES: [(&str, &str); 9] = [
     ("port", "kind: port\nname: left\ndevice: eth1\n"),
     ("slice", "kind: slice\nname: red\ndescription: a tenant\n"),

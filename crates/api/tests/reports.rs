@@ -42,7 +42,7 @@ fn help_fits_what_is_wanted() {
     }
 }
 
-/// Of a line as long as programs write them, a piece is shown.
+/// The report shows a piece of a long generated line.
 #[test]
 fn a_mistake_far_to_the_right_is_shown() {
     let rules = "{\"action\": \"drop\"}, ".repeat(6000);

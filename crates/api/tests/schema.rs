@@ -1,4 +1,4 @@
-//! The schema and the reader know the same fields.
+//! Compares the fields of the schema with those of the reader.
 
 use std::collections::BTreeSet;
 

@@ -37,7 +37,7 @@ fn links_and_hosts_that_are_right() {
         ("", "routes: [{to: 10.0.0.0/8, via: 10.1.0.1, interface: eth1}]"),
         ("", "routes: [{to: 10.0.0.0/8, via: 10.2.0.1}]"),
         ("", "routes: [{to: \"::/0\", via: \"fe80::1\", interface: eth0}]"),
-        // A next hop outside all subnets has a route to itself before.
+        // A next hop outside all subnets, with an earlier route to it.
         ("", "routes: [{to: 10.9.9.9/32, interface: eth0}]\ngateway: 10.9.9.9"),
         (
             "",
@@ -87,12 +87,12 @@ fn bare(gateway: &str, other: &str) -> String {
 
 #[test]
 fn gateways_on_addresses_that_nobody_has_written() {
-    // The host's name comes first: it has 10.9.0.0.
+    // The host's name sorts first: it has 10.9.0.0.
     for (gateway, other, wanted) in [
         ("10.9.0.1", "", None),
         ("10.9.0.0", "", Some("10.9.0.0 cannot be a next hop")),
         ("10.9.0.2", "", Some("10.9.0.2 is on no subnet of host \"h\"")),
-        // Only one end says something, so the other has no address.
+        // Only one end has settings, so the other one has no address.
         ("10.9.0.1", ", addresses: [10.9.0.1/24]", Some("10.9.0.1 is on no subnet of host")),
     ] {
         let found = read(&bare(gateway, other)).err().unwrap_or_default();
@@ -121,9 +121,9 @@ fn a_link_may_have_one_end() {
         ("l\ndelay: 1ms", "", None),
         ("l\na: s/r\na_to_b: {delay: 1ms}", "", None),
         ("l\na: h\na_to_b: {delay: 1ms}", host, None),
-        // One host alone may be waiting for a router.
+        // A single host may be waiting for a router.
         ("m\ndelay: 1ms", other, None),
-        // The object that `a` names must be there, and be an end.
+        // The object that `a` names must exist, and be an end.
         ("l\na: h\na_to_b: {delay: 1ms}", "", Some("link \"l\" does not end at \"h\"")),
         ("l\na: s/x\na_to_b: {delay: 1ms}", "", Some("did you mean \"s/r\"? its only end is s/r")),
         ("l\na: g\na_to_b: {delay: 1ms}", other, Some("not one of its ends")),
@@ -175,7 +175,7 @@ fn links_and_hosts_that_are_wrong() {
             "routes: [{to: 10.7.0.0/16, via: 10.1.0.1, interface: eth0}]",
             "10.1.0.1 is on no subnet of interface \"eth0\"",
         ),
-        // Neither a route over another next hop helps, nor one that stands behind.
+        // Two routes do not help: one over another next hop, and a later one.
         (
             "",
             "routes: [{to: 10.9.0.0/16, via: 10.0.0.1}, {to: 10.7.0.0/16, via: 10.9.9.9}]",

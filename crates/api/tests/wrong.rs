@@ -1,5 +1,5 @@
-//! A thousand files with a mistake each: every one is reported, at its place, with a remedy,
-//! quickly and without a flood.
+//! A thousand files with one mistake each: the check reports every mistake at its place, with a
+//! remedy, quickly and with few lines.
 
 mod mutants;
 
@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use europa_api::{MOST_PROBLEMS, Problem, Source, parse};
 use mutants::mutants;
 
-/// As many as are tried, so that a thousand are wrong.
+/// Number of attempts, enough for a thousand invalid files.
 const TRIED: usize = 2200;
 const WANTED: usize = 1000;
-/// Most time for one file: the longest takes a tenth on a machine that does nothing else.
+/// Most time for one file: the longest takes a tenth of it on an idle machine.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The missing part of a message.
@@ -20,7 +20,7 @@ fn lacks(problem: &Problem, text: &str) -> Option<&'static str> {
     let underlined = text.get(problem.place.start as usize..problem.place.end as usize);
     match underlined {
         None => return Some("its place is not in the file"),
-        // An empty file, or one that ends too soon, has nothing to underline at its end.
+        // An empty file, or one that ends too early, has no text to underline at its end.
         Some("")
             if text.get(problem.place.start as usize..).is_some_and(|r| !r.trim().is_empty()) =>
         {

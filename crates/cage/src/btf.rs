@@ -1,6 +1,6 @@
 //! The type information of an object file (`.BTF`), for maps and values.
 //!
-//! Types refer to each other by number and may do so in circles; every walk here is bounded.
+//! Types refer to each other by number and references may be circular; every walk here is bounded.
 
 use crate::bytes::{u16_at, u32_at};
 
@@ -9,7 +9,7 @@ const MAX_DEPTH: u32 = 32;
 /// Most types.
 const MAX_TYPES: usize = 1 << 18;
 
-/// Longest string that is looked at: a file may name a long one in each of its records.
+/// Longest string that is compared: a file may name a long one in each of its records.
 const MAX_STRING_BYTES: usize = 1024;
 
 /// A type, by its number.
@@ -50,7 +50,7 @@ pub enum Kind {
     Structure(Vec<Member>),
     /// An enumeration: names and values.
     Enumeration(Vec<(u32, i64)>),
-    /// `typedef`, `const`, `volatile`, `restrict` or a tag: stands for another type.
+    /// `typedef`, `const`, `volatile`, `restrict` or a tag, with its base type.
     Other(TypeId),
     /// A variable.
     Variable(TypeId),
@@ -78,7 +78,7 @@ pub struct Btf {
 const HEADER: usize = 24;
 
 impl Btf {
-    /// Reads the section `.BTF`. `None` if it is broken.
+    /// Reads the section `.BTF`. `None` if it is malformed.
     pub fn read(section: &[u8]) -> Option<Btf> {
         if u16_at(section, 0)? != 0xeb9f {
             return None;

@@ -1,8 +1,8 @@
-//! The cage: functions of Europa's around a program, in one piece.
+//! The cage: Europa's functions around a program, linked together.
 //!
-//! `bpf/cage.bpf.c` has a main function that calls `tenant`, and functions in the place of helpers.
-//! The program's entry takes the place of `tenant`; its calls of these helpers become calls of the
-//! functions. The reachable instructions are then laid out again.
+//! `bpf/cage.bpf.c` has a main function that calls `tenant`, and functions that replace helpers.
+//! The program's entry replaces `tenant`; its calls of these helpers become calls of the functions.
+//! The reachable instructions are then laid out again.
 
 use std::collections::HashMap;
 
@@ -22,20 +22,20 @@ const TENANT: &str = "tenant";
 const STORE_WORD: u8 = 0x7a;
 /// The prefix of functions that replace helpers.
 const OWN: &str = "europa_";
-/// Numbers of the cage's maps begin here; those of a program are below.
+/// Numbers of the cage's maps begin here; numbers of a program's maps are smaller.
 const CAGE_MAPS: i32 = 1 << 20;
 
 /// A map of a caged program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum MapOf {
-    /// By its number in [`Cage::maps`].
+    /// A map of the cage, by its index in [`Cage::maps`].
     Cage(usize),
-    /// By its number in [`Object::maps`].
+    /// A map of the program, by its index in [`Object::maps`].
     Program(usize),
 }
 
 impl MapOf {
-    /// Of a number in [`Image::maps`].
+    /// From a number in [`Image::maps`].
     pub fn number(number: usize) -> MapOf {
         match number.checked_sub(CAGE_MAPS as usize) {
             Some(own) => MapOf::Cage(own),
@@ -52,7 +52,7 @@ pub struct Cage {
     /// Numbers of functions in `linked.functions`.
     main: usize,
     tenant: usize,
-    /// Those in the place of helpers, by the helper's number.
+    /// Functions that replace helpers, by the helper's number.
     helpers: HashMap<i32, usize>,
 }
 
@@ -60,7 +60,7 @@ impl Cage {
     /// Reads the object of `bpf/cage.bpf.c`.
     ///
     /// # Errors
-    /// It is another one.
+    /// It is not that object.
     pub fn read(file: &[u8]) -> Result<Cage, Problems> {
         let object = Object::read(file)?;
         let named = |name: &str| object.functions.iter().position(|of| of.name == name);
@@ -101,7 +101,7 @@ impl Cage {
         Joiner::new(self, of, entry, device).join(Function::Own(self.main))
     }
 
-    /// A stage, which programs in a cage call: it needs none of its own.
+    /// A stage, called by programs in a cage: it needs no cage of its own.
     pub fn stage(&self, of: &Program<'_>, entry: usize, device: u32) -> Caged {
         let joiner = Joiner::new(self, of, entry, device);
         let first = joiner.entry;
@@ -109,10 +109,10 @@ impl Cage {
     }
 }
 
-/// A program as it was linked and looked through.
+/// A linked and checked program.
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'a> {
-    /// Where it is from.
+    /// Its object file.
     pub object: &'a Object,
     /// Its instructions.
     pub linked: &'a Linked,
@@ -128,15 +128,15 @@ pub struct Caged {
     sources: Vec<Source>,
 }
 
-/// Where a function of the whole is from.
+/// Origin of a function.
 #[derive(Clone, Copy, Debug)]
 struct Source {
     /// Its first instruction.
     start: usize,
-    /// How many instructions were put before it, to clear its stack.
+    /// Number of instructions inserted before it, to clear its stack.
     before: usize,
     function: Function,
-    /// Its first instruction where it was linked.
+    /// Its first instruction in the linked program.
     from: usize,
 }
 
@@ -296,8 +296,8 @@ impl<'a> Joiner<'a> {
         }
     }
 
-    /// Has a function begin with a stack of zeros, as far as it may read unwritten bytes: how many
-    /// instructions that takes.
+    /// Inserts instructions that zero a function's stack, as far as it may read unwritten bytes.
+    /// Returns their number.
     fn clear_stack(&mut self, function: Function, start: usize) -> usize {
         let lowest = match function {
             Function::Own(_) => None,

@@ -27,7 +27,7 @@ pub enum MapKind {
 }
 
 impl MapKind {
-    /// All of them, with the names that answers use.
+    /// All kinds, with their names in answers.
     pub const ALL: [(MapKind, &'static str); 14] = [
         (MapKind::Hash, "BPF_MAP_TYPE_HASH"),
         (MapKind::Array, "BPF_MAP_TYPE_ARRAY"),

@@ -1,7 +1,7 @@
 //! Sections, symbols and relocations of an eBPF object file.
 //!
-//! The file comes from a tenant. All sizes and numbers in the file are bounded here, so that its
-//! use needs memory and time in proportion to the file's own length.
+//! The file comes from a tenant. All sizes and numbers in the file are bounded here, so that memory
+//! and time are proportional to the file's length.
 
 use object::read::elf::ElfFile64;
 use object::{
@@ -13,7 +13,7 @@ use crate::problem::Problem;
 
 /// Longest object file, in bytes.
 pub(crate) const MAX_FILE_BYTES: usize = 16 << 20;
-/// Most bytes of all data sections together, with those that the file does not contain.
+/// Most bytes of all data sections together, including bytes that the file does not contain.
 pub(crate) const MAX_DATA_BYTES: u64 = 64 << 20;
 /// Most sections.
 const MAX_SECTIONS: usize = 4096;
@@ -44,7 +44,7 @@ pub(crate) enum SymbolKind {
     Function,
     /// A section as a whole.
     Section,
-    /// Anything else.
+    /// Any other section.
     Other,
 }
 
@@ -134,7 +134,7 @@ fn sections(elf: &ElfFile64<'_, LittleEndian>) -> Result<Vec<Section>, Problem> 
         let (allocated, code) = (sh_flags.0 & 2 != 0, sh_flags.0 & 4 != 0);
         let mut content = section.data().map_err(broken)?.to_vec();
         if content.is_empty() && allocated {
-            // `.bss`: the file says only how long it is.
+            // `.bss`: the file has only its length.
             if section.size() > MAX_DATA_BYTES {
                 return Err(too_long(&name));
             }

@@ -1,7 +1,7 @@
 //! Linked code in the form that `BPF_PROG_LOAD` takes: instructions, types of functions, lines.
 //!
-//! The types are Europa's own and say little: each function takes the context. All functions but
-//! the program itself are static, so that the verifier follows every call.
+//! The types are minimal: each function takes the context. All functions but the program itself are
+//! static, so that the verifier follows every call.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ const FUNCTION: u32 = 12;
 const PROTOTYPE: u32 = 13;
 /// Linkage of functions.
 const GLOBAL: u32 = 1;
-/// Numbers of the types that come before the functions'.
+/// Number of types before those of the functions.
 const PROTOTYPE_ID: u32 = 4;
 
 /// Strings by their contents.
@@ -63,7 +63,7 @@ impl Strings {
     }
 }
 
-/// Names of functions in types are those of C.
+/// Makes a function's name valid as a C identifier.
 fn identifier(name: &str) -> String {
     let good = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let name: String = name.chars().take(100).map(good).collect();
@@ -98,7 +98,7 @@ impl Image {
         Image::assemble(&linked.code, &parts, |at| linked.place(object, at))
     }
 
-    /// The image of code made of these functions; the first one is the program.
+    /// Makes the image of these functions; the first one is the program.
     pub(crate) fn assemble(
         code: &[Instruction],
         parts: &[Part],

@@ -78,7 +78,7 @@ impl Instruction {
         self.code & 7
     }
 
-    /// How many instructions from the next one a jump leads; `None` if this is no jump.
+    /// The distance of a jump in instructions, from the next one; `None` if this is no jump.
     pub fn jump(self) -> Option<i64> {
         match (self.code, self.class()) {
             (CALL | EXIT, _) => None,

@@ -1,7 +1,7 @@
 //! A program of `run: kernel`: its stages and constants, its rights, and its maps.
 //!
-//! Pure: the kernel is asked by the node. Maps of devices become plain ones that hold the router's
-//! own numbers, as a program never redirects by itself.
+//! Pure: only the node calls the kernel. Maps of devices become plain maps with the router's own
+//! numbers, as a program never redirects by itself.
 
 use crate::cage::{Cage, Caged, Program};
 use crate::check::{check_kernel, check_user};
@@ -23,7 +23,7 @@ const MAP_FLAGS: u32 = 1 | 2 | 128 | 256;
 /// A router's settings for its program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Name of the function or section; none if there is only one.
+    /// Name of the function or section; `None` if there is only one.
     pub program: Option<String>,
     /// Names and values of constants.
     pub constants: Vec<(String, String)>,
@@ -38,8 +38,8 @@ pub struct Settings {
 pub enum Rights {
     /// A tenant's: the verifier follows the rules for users without privileges.
     Tenant,
-    /// An operator's: those that the verifier accepts from a user with access to kernel memory,
-    /// less those that [`crate::leak`] refuses.
+    /// An operator's programs: those that the verifier accepts from a user with access to kernel
+    /// memory, except those that [`crate::leak`] refuses.
     Operator,
 }
 
@@ -80,8 +80,8 @@ impl Shape {
         Shape { type_number, key_bytes, value_bytes, max_entries, flags }
     }
 
-    /// Bytes of its keys and values; those of a ring buffer are its entries. Sizes are as a hostile object
-    /// has them, so nothing may overflow.
+    /// Bytes of its keys and values; those of a ring buffer are its entries. The sizes come from a
+    /// possibly hostile object, so nothing may overflow.
     pub fn bytes(&self) -> u64 {
         let each = match self.type_number == MapKind::Ringbuf as u32 {
             true => 1,
@@ -91,7 +91,7 @@ impl Shape {
     }
 }
 
-/// Whether a map's values say where frames go.
+/// Whether a map's values select the output of frames.
 fn redirects(map: &MapDefinition) -> bool {
     matches!(
         map.kind(),
@@ -99,7 +99,7 @@ fn redirects(map: &MapDefinition) -> bool {
     )
 }
 
-/// A program that may be loaded.
+/// A program that is ready to be loaded.
 #[derive(Clone, Debug)]
 pub struct Ready {
     /// Its object, with the constants of its router.
@@ -171,7 +171,7 @@ impl Ready {
         }
     }
 
-    /// How many programs there are: the first one is called by Europa, others are its stages.
+    /// The number of programs: Europa calls the first one, the others are its stages.
     pub fn programs(&self) -> usize {
         self.linked.entries.len()
     }

@@ -1,4 +1,4 @@
-//! Which source line an instruction comes from (`.BTF.ext`).
+//! The source line of each instruction (`.BTF.ext`).
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ struct Line {
 }
 
 impl Lines {
-    /// Reads the section `.BTF.ext`. `None` if it is broken.
+    /// Reads the section `.BTF.ext`. `None` if it is malformed.
     pub(crate) fn read(section: &[u8], btf: &Btf) -> Option<Lines> {
         if u16_at(section, 0)? != 0xeb9f {
             return None;

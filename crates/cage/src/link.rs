@@ -1,5 +1,5 @@
-//! The linker: the functions that programs need, one behind the other, with calls and maps filled
-//! in.
+//! The linker: places the functions that programs need one after the other, and fills in calls and
+//! maps.
 //!
 //! References to maps become their numbers in [`Object::maps`]; calls become distances.
 //! [`crate::check`] checks the rights of the result.
@@ -34,7 +34,7 @@ pub struct Linked {
     pub functions: Vec<LinkedFunction>,
     /// Which of the object's maps are used.
     pub used: Vec<bool>,
-    /// First instruction of each wanted program.
+    /// First instruction of each requested program.
     pub entries: Vec<usize>,
 }
 
@@ -97,8 +97,8 @@ pub fn link(object: &Object, programs: &[usize]) -> Result<Linked, Problems> {
     linker.fill_in(programs)
 }
 
-/// Links a program with the stages that the source puts into its program arrays, and theirs; the
-/// numbers of all, the program's first.
+/// Links a program with the stages in its program arrays, and with theirs. Returns the numbers of
+/// all, the program's first.
 ///
 /// # Errors
 /// All mistakes that are found.
@@ -124,7 +124,7 @@ pub fn link_with_stages(object: &Object, program: usize) -> Result<(Linked, Vec<
 struct Linker<'a> {
     object: &'a Object,
     linked: Linked,
-    /// Where functions start that are linked or wait to be.
+    /// Start of each function that is linked or waits to be.
     starts: HashMap<usize, usize>,
     waiting: Vec<usize>,
     /// Instructions that refer to a function.

@@ -36,7 +36,7 @@ pub struct Object {
     lines: Lines,
     /// Maps and sections of global variables.
     pub maps: Vec<MapDefinition>,
-    /// Mistakes in maps, which matter only where they are used.
+    /// Mistakes in maps, reported only if a program uses the map.
     pub(crate) broken_maps: HashMap<usize, Problem>,
     pub(crate) map_of_symbol: HashMap<usize, usize>,
     pub(crate) map_of_section: HashMap<usize, usize>,
@@ -112,7 +112,7 @@ impl Object {
         self.elf.sections.get(function.section).map_or("", |section| &section.name)
     }
 
-    /// The program of this name, or by its section's name, or the only one.
+    /// The program with this name, or with this section name, or the only one.
     ///
     /// # Errors
     /// There is none, or it is ambiguous.

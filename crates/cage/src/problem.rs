@@ -39,7 +39,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A mistake at no known place.
+    /// A mistake without a known place.
     pub fn new(what: impl Into<String>, remedy: impl Into<String>) -> Problem {
         Problem { place: None, function: None, what: what.into(), remedy: remedy.into() }
     }

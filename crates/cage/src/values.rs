@@ -1,4 +1,4 @@
-//! Keys, values and constants as text, by their types where these are known.
+//! Keys, values and constants as text, by their types if known.
 //!
 //! ```text
 //! 42   -1   0x2a           numbers
@@ -20,7 +20,7 @@ const MAX_DEPTH: u32 = 16;
 /// Longest text of a value.
 const MAX_TEXT: usize = 1 << 16;
 
-/// The text of a value of this type; of bytes if it is not known.
+/// The text of a value of this type; as bytes if the type is unknown.
 pub fn format(btf: &Btf, of: Option<TypeId>, bytes: &[u8]) -> String {
     let mut text = String::new();
     let typed = of.filter(|of| btf.size(*of) == Some(bytes.len() as u32));
@@ -126,7 +126,7 @@ fn write_value(btf: &Btf, of: TypeId, bytes: &[u8], depth: u32, text: &mut Strin
 /// The bytes of a value, from its text.
 ///
 /// # Errors
-/// The value found, and the wanted one.
+/// The value found, and the expected form.
 pub fn parse(btf: &Btf, of: Option<TypeId>, bytes: usize, text: &str) -> Result<Vec<u8>, String> {
     let text = text.trim();
     if let Some(digits) = text.strip_prefix("hex:") {
@@ -287,7 +287,7 @@ fn read_scalar(text: &str, to: &mut [u8], signed: Option<bool>) -> Result<(), St
 /// Sets a constant (`const volatile`) of a program before it is linked.
 ///
 /// # Errors
-/// There is none of this name, or the value is wrong.
+/// There is no constant of this name, or the value is wrong.
 pub fn set_constant(object: &mut Object, name: &str, text: &str) -> Result<(), Problem> {
     let sections = [".rodata", ".data", ".bss"];
     let found = sections.iter().find_map(|section| {

@@ -1,13 +1,13 @@
 //! The messages of the kernel's verifier, in plain words.
 //!
-//! A log ends with the reason for which a program is refused, in words that changed between
-//! kernels. The table below has the commonest ones, in the wording of Linux 5.15 to 6.18.
+//! A log ends with the reason of a refusal, in words that differ between kernels. The table below
+//! has the most common ones, in the wording of Linux 5.15 to 6.18.
 
 use crate::problem::{Place, Problem};
 
 /// One reason.
 struct Reason {
-    /// The contents of its line, all of one of these.
+    /// Texts that its line contains, all of one of these alternatives.
     says: &'static [&'static [&'static str]],
     what: &'static str,
     remedy: &'static str,
@@ -236,8 +236,8 @@ const REASONS: &[Reason] = &[
     },
 ];
 
-/// Why the kernel refused a program. `place` tells the source line of an instruction; where it
-/// cannot, the log's own notes do.
+/// Why the kernel refused a program. `place` gives the source line of an instruction; the log's own
+/// notes are the fallback.
 pub fn explain(log: &str, place: impl Fn(usize) -> Option<Place>) -> Problem {
     let mut at = None;
     let mut note = None;

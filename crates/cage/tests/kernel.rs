@@ -1,7 +1,7 @@
 //! The same program in the kernel (`BPF_PROG_TEST_RUN`) and in user mode: verdict, bytes and maps
 //! are equal for random frames.
 //!
-//! `EUROPA_XDP_FRAMES` says how many frames there are in all; 100,000 by default.
+//! `EUROPA_XDP_FRAMES` is the total number of frames; default 100,000.
 
 mod common;
 
@@ -47,7 +47,7 @@ impl Pair {
     }
 
     fn of(file: &[u8], name: &str) -> Pair {
-        // Values for each CPU are compared on the first one.
+        // Values for each CPU are compared on the first CPU.
         let mut cpu = CpuSet::new();
         cpu.set(0).expect("a CPU");
         sched_setaffinity(Pid::from_raw(0), &cpu).expect("the first CPU");

@@ -1,4 +1,4 @@
-//! Programs by which an address would become a number are refused; ordinary ones are not.
+//! Programs that would reveal an address are refused; ordinary programs are not.
 
 mod common;
 
@@ -136,7 +136,7 @@ fn misuses(object: &Object) -> Vec<(String, Vec<Instruction>)> {
     let in_array = || map(object, 1, "array").to_vec();
     let update = op(CALL, 0, 0, 0, 2);
     let value = [vec![spill, op(0x7a, 10, 0, -8, 0)], on_stack(3, -16)].concat();
-    // The key lies behind the value here.
+    // The key follows the value here.
     let key_behind = [vec![op(0x62, 10, 0, -20, 0)], on_stack(2, -20)].concat();
     add(
         "value of a map",
@@ -207,7 +207,7 @@ fn program(
             op(0x07, 2, 0, 0, -4),
         ],
         map(object, 1, "array").to_vec(),
-        // Another path leaves where there is no value, or the frame is short.
+        // A second path, for a missing value or a short frame.
         vec![
             op(CALL, 0, 0, 0, 1),
             op(0x55, 0, 0, 2, 0),

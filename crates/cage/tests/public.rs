@@ -1,5 +1,5 @@
-//! Programs of others: objects in the folder that `EUROPA_XDP_PROGRAMS` names are read and run.
-//! Where the kernel takes one, user mode does the same with random frames.
+//! Third-party programs: reads and runs the objects in the folder `EUROPA_XDP_PROGRAMS`. If the
+//! kernel accepts a program, user mode gives the same results with random frames.
 
 mod common;
 

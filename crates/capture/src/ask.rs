@@ -1,4 +1,4 @@
-//! The conversation with the node, on a socket of its own beside the node's.
+//! The protocol between `europa capture` and the node, on a socket of its own.
 
 use std::path::{Path, PathBuf};
 
@@ -28,14 +28,14 @@ pub enum Question {
     },
     /// The rings are mapped: turn it on.
     Go,
-    /// Turn it off; the rings stay.
+    /// Turn the capture off; the rings remain.
     Stop,
 }
 
 /// The node's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// To `Describe`.
+    /// The answer to `Describe`.
     Scene(Scene),
     /// To `Begin`: number of the tap and its interface. Descriptors: the programs' ring, the
     /// switch's memory.
@@ -45,15 +45,15 @@ pub enum Answer {
         /// The captured interfaces.
         interfaces: Vec<Named>,
     },
-    /// To `Go`.
+    /// The answer to `Go`.
     Going,
-    /// To `Stop`: frames that were not copied.
+    /// The answer to `Stop`: frames that were not copied.
     Stopped {
-        /// They were over the rate.
+        /// Frames beyond the rate.
         lost_rate: u64,
         /// The rings were full.
         lost_room: u64,
     },
-    /// It cannot be done, and why.
+    /// The request failed, with the reason.
     Refused(String),
 }

@@ -119,9 +119,9 @@ pub fn summary(data: &[u8]) -> String {
     crate::line::frame(data)
 }
 
-/// The first bytes of a header that was put before a packet, or taken off.
+/// The first bytes of a header that was added before a packet, or removed.
 fn shifted(long: &[u8], short: &[u8]) -> Option<usize> {
-    // Bytes put before it end where the rest is the same, as far as both were recorded.
+    // The number of added bytes is the shift at which the recorded rest is equal.
     (1..=long.len().min(80)).find(|by| {
         let rest = long.get(*by..).unwrap_or_default();
         let same = rest.len().min(short.len());
@@ -145,13 +145,13 @@ pub fn changes(before: &[u8], after: &[u8]) -> Vec<String> {
     if let Some(by) = shifted(after, before) {
         return vec![format!("{by} bytes put before it: {}", hex(&after[..by]))];
     }
-    // An element that forwards changes the header that it puts another one before.
+    // A forwarding element also changes the header behind the one that it adds.
     let framed = match (headers(before).first(), headers(after).get(..2)) {
         (Some((0, old)), Some([_, (at, new)])) if *at > 0 && same(old, new) => Some(*at),
         _ => None,
     };
     if let Some(at) = framed {
-        // As far as both were recorded.
+        // The part that is recorded of both.
         let recorded = before.len().min(after.len() - at);
         let mut lines = changes(&before[..recorded], &after[at..at + recorded]);
         lines.push(format!("{at} bytes put before it: {}", hex(&after[..at])));

@@ -1,6 +1,6 @@
 //! pcap filters, compiled by libpcap, which every Debian with tcpdump or Wireshark has. It is
-//! opened when a filter is used: linked, it and the ten libraries that it needs would be
-//! loaded into every router's process.
+//! loaded when a filter is used. If it were linked, every router's process would load it and the
+//! ten libraries that it needs.
 #![allow(unsafe_code)] // A C library is called.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -13,7 +13,7 @@ const NAMES: [&str; 3] = ["libpcap.so.1", "libpcap.so.0.8", "libpcap.so"];
 /// Frames are Ethernet frames.
 const ETHERNET: c_int = 1;
 const SNAPLEN: c_int = 65535;
-/// The netmask is not known; only `ip broadcast` would need it.
+/// The netmask is unknown; only `ip broadcast` needs it.
 const NO_NETMASK: u32 = u32::MAX;
 
 #[repr(C)]

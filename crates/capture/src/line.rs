@@ -8,7 +8,7 @@ use etherparse::{
     TransportSlice,
 };
 
-/// An Ethernet address as it is written.
+/// The text of an Ethernet address.
 pub fn mac(address: &[u8]) -> String {
     address.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
@@ -84,7 +84,7 @@ fn gre(data: &[u8]) -> Option<String> {
     Some(format!("{text}, {}", inside.unwrap_or_else(|| other(Some(EtherType(kind))))))
 }
 
-/// The contents of an IP packet without a frame; `None` if it is none.
+/// The contents of an IP packet without a frame; `None` if it is no IP packet.
 pub fn ip(data: &[u8]) -> Option<String> {
     inside(&LaxSlicedPacket::from_ip(data).ok()?)
 }
@@ -268,7 +268,7 @@ mod tests {
             (
                 built(&|to| {
                     let inner = PacketBuilder::ipv4([10, 1, 0, 2], [10, 2, 0, 2], 9).udp(5, 6);
-                    // Key and number; what is inside is IPv4.
+                    // Key and number; the inner packet is IPv4.
                     let mut tunnel = vec![0x30, 0, 0x08, 0, 0, 0, 0, 7, 0, 0, 0, 1];
                     inner.write(&mut tunnel, b"1").unwrap();
                     v4().write(to, etherparse::IpNumber(47), &tunnel).unwrap();
@@ -280,7 +280,7 @@ mod tests {
             assert_eq!(frame(&bytes), format!("{head}{line}"));
             assert_eq!(ip(&bytes[14..]).as_deref(), Some(line));
             for cut in 0..bytes.len() {
-                // There is a line for any captured length.
+                // Any captured length gives a line.
                 assert!(!frame(&bytes[..cut]).is_empty());
             }
         }

@@ -1,7 +1,7 @@
 //! Packets as a pcapng file (draft-ietf-opsawg-pcapng), for Wireshark and tshark.
 //!
-//! A writer of our own: four kinds of blocks are all there is to it, and it writes comments,
-//! directions and the addresses of interfaces.
+//! An own writer is small: four kinds of blocks, with comments, directions and addresses of
+//! interfaces.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -48,7 +48,7 @@ fn pad(bytes: &mut Vec<u8>) {
 pub struct Writer<W> {
     to: W,
     interfaces: Vec<Named>,
-    /// By interface: packets written.
+    /// Number of written packets, by interface.
     written: Vec<u64>,
     last_ns: u64,
     /// Options of packets, by their inputs: writing each packet's comment again would cost more
@@ -78,7 +78,7 @@ impl<W: Write> Writer<W> {
         section.extend(0x1a2b_3c4du32.to_ne_bytes());
         section.extend(1u16.to_ne_bytes());
         section.extend(0u16.to_ne_bytes());
-        // The section's length is not known.
+        // The section's length is unknown.
         section.extend(u64::MAX.to_ne_bytes());
         let mut options = Options::default();
         // shb_os, shb_userappl
@@ -134,7 +134,7 @@ impl<W: Write> Writer<W> {
         self.block(PACKET, &body)
     }
 
-    /// Hands everything to the file.
+    /// Flushes all data to the file.
     ///
     /// # Errors
     /// The file's error.

@@ -44,7 +44,7 @@ pub struct HostInterface {
     pub name: String,
     /// Its addresses with the lengths of their prefixes.
     pub addresses: Vec<String>,
-    /// Its other end, if that is Europa's.
+    /// Its other end, if Europa manages it.
     pub to: Option<To>,
 }
 
@@ -72,7 +72,7 @@ pub struct Interface {
     pub mtu: u32,
     /// Its addresses with the lengths of their prefixes.
     pub addresses: Vec<String>,
-    /// Which packets of its port are its own, for people; empty on a link.
+    /// Description of the port's packets that belong to it; empty on a link.
     pub matches: String,
     /// Its other end.
     pub to: To,

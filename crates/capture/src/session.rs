@@ -20,16 +20,16 @@ const PATIENCE_NS: u64 = 20_000_000;
 /// A node that does not answer for so long is stopped.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// Why there is no capture.
+/// The reason why there is no capture.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
     /// No reader listens.
     #[error("the node `{0}` does not run; start it with `europa up FILE`")]
     NoNode(String),
-    /// It may not be asked.
+    /// The caller may not use the capture socket.
     #[error("only root may look at packets")]
     NotRoot,
-    /// The node says no.
+    /// The node refuses.
     #[error("{0}")]
     Refused(String),
     /// The node does not answer.
@@ -39,7 +39,7 @@ pub enum CaptureError {
         DEADLINE.as_secs()
     )]
     Silent,
-    /// The node has gone, or babbles.
+    /// The node has ended, or sent an invalid message.
     #[error("the node: {0}")]
     Channel(#[from] ChannelError),
     /// The kernel.
@@ -56,9 +56,9 @@ pub struct Packet {
     pub interface: usize,
     /// Bytes of the frame.
     pub length: u32,
-    /// Which way it went, seen from its router.
+    /// Its direction, seen from its router.
     pub direction: Direction,
-    /// How.
+    /// How it was sent.
     pub way: Way,
     /// Why it was dropped, if it was.
     pub drop: Option<&'static str>,
@@ -124,7 +124,7 @@ pub struct Session {
     places: BTreeMap<u32, usize>,
     programs: ProgramRing,
     memory: MemoryRing,
-    /// By time and order of arrival.
+    /// Packets ordered by time and arrival.
     waiting: BTreeMap<(u64, u64), Packet>,
     arrived: u64,
     /// The difference between the clock of records and nanoseconds since 1970.
@@ -191,7 +191,7 @@ impl Session {
         memory.read(&mut take);
     }
 
-    /// The packets that have come, in order; those of the last moment come with the next call.
+    /// The arrived packets, in order; those of the last moment are returned by the next call.
     pub fn poll(&mut self) -> Vec<Packet> {
         self.gather();
         let until = (Record::now_ns().saturating_sub(PATIENCE_NS), 0);
@@ -199,18 +199,18 @@ impl Session {
         std::mem::replace(&mut self.waiting, later).into_values().collect()
     }
 
-    /// Whether the node is still there.
+    /// Checks that the node still runs.
     ///
     /// # Errors
-    /// It has gone, and the capture with it.
+    /// The node has ended, and so has the capture.
     pub fn check(&mut self) -> Result<(), CaptureError> {
         Ok(self.node.try_receive().map(|_| ())?)
     }
 
-    /// Turns the capture off; the last packets, and how many were lost.
+    /// Turns the capture off. Returns the last packets, and the number of lost ones.
     ///
     /// # Errors
-    /// The node has gone.
+    /// The node has ended.
     pub fn stop(&mut self) -> Result<(Vec<Packet>, Lost), CaptureError> {
         let (answer, _) = ask(&mut self.node, &Question::Stop)?;
         // A program or the switch may still be at its last record.

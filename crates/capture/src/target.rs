@@ -13,7 +13,7 @@ pub struct Named {
     pub name: String,
     /// `slice/router`.
     pub router: String,
-    /// Where it is attached, for people.
+    /// Description of its attachment.
     pub place: String,
     /// Its Ethernet address.
     pub mac: [u8; 6],
@@ -55,9 +55,9 @@ fn is(kind: &str, name: &str, router: &Router, interface: &Interface) -> bool {
     }
 }
 
-/// The interfaces that `target` stands for: an interface `slice/router.interface`, a router
-/// `slice/router`, a port, a link or a slice; `port:NAME` and the like where a name is of
-/// several kinds.
+/// The interfaces that `target` means: an interface `slice/router.interface`, a router
+/// `slice/router`, a port, a link or a slice; `port:NAME` and the like if objects of several kinds
+/// have the name.
 ///
 /// # Errors
 /// There is none, or the name is ambiguous; the error lists the objects.

@@ -1,4 +1,4 @@
-//! A capture as lines of JSON: what a node sends to a reader on another machine.
+//! A capture as lines of JSON, which a node sends to a reader on another machine.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -12,13 +12,13 @@ use crate::target::Named;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Line {
-    /// The first line: what is captured.
+    /// The first line: the captured interfaces.
     Interfaces(Vec<Named>),
     /// A packet.
     Packet(Sent),
 }
 
-/// A packet as it is sent.
+/// A packet in the form that is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
     time_ns: u64,
@@ -56,7 +56,7 @@ impl Line {
         serde_json::to_string(self).unwrap_or_default() + "\n"
     }
 
-    /// The line that says what is captured.
+    /// The line with the captured interfaces.
     pub fn interfaces(interfaces: &[Named]) -> String {
         Line::Interfaces(interfaces.to_vec()).text()
     }
@@ -76,14 +76,14 @@ impl Line {
         Line::Packet(sent).text()
     }
 
-    /// Reads a line; none of one that is empty or of a newer node.
+    /// Reads a line; `None` for an empty one, or one of a newer node.
     pub fn read(line: &[u8]) -> Option<Line> {
         serde_json::from_slice(line).ok()
     }
 }
 
 impl Sent {
-    /// The packet; none if it is of a newer node.
+    /// The packet; `None` if it is of a newer node.
     pub fn packet(&self) -> Option<Packet> {
         let cause = |name: &String| {
             let known = (0..=u8::MAX).map(cause_name).find(|known| known == name);

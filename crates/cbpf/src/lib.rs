@@ -1,13 +1,13 @@
 //! Classic BPF, the machine that compiled pcap filters run on (bpf(4), and
 //! `Documentation/networking/filter.rst` of Linux).
 //!
-//! A program is checked when it is made: it only jumps forward and inside itself and ends
-//! with a return, so every run ends; all else that could go wrong makes a run say no.
+//! A program is checked when it is made. It only jumps forward and inside itself, and ends with a
+//! return, so every run ends. Any other fault makes a run reject the packet.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Longest program: what the kernel allows.
+/// Longest program that the kernel allows.
 pub const MAX_INSTRUCTIONS: usize = 4096;
 /// Words of scratch memory.
 const MEMORY: usize = 16;
@@ -25,13 +25,13 @@ pub struct Instruction {
     pub k: u32,
 }
 
-/// Why a program is none.
+/// The reason why instructions are not a valid program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    /// Nothing, or too much.
+    /// The program is empty or too long.
     #[error("a filter has 1 to {MAX_INSTRUCTIONS} instructions, not {0}")]
     Length(usize),
-    /// An unknown instruction, or one that does something forbidden.
+    /// An unknown or forbidden instruction.
     #[error("instruction {at}: {what}")]
     Instruction {
         /// Its number, from 0.
@@ -93,12 +93,12 @@ impl Program {
     }
 
     /// Whether the filter accepts a packet of `length` bytes that begins with `data`. Reading
-    /// beyond `data` says no, as in the kernel.
+    /// beyond `data` rejects the packet, as in the kernel.
     pub fn matches(&self, data: &[u8], length: usize) -> bool {
         self.run(data, length).is_some_and(|bytes| bytes > 0)
     }
 
-    /// The program's result: the wanted bytes of the packet.
+    /// The program's result: the number of bytes to keep.
     fn run(&self, data: &[u8], length: usize) -> Option<u32> {
         let (mut a, mut x) = (0u32, 0u32);
         let mut memory = [0u32; MEMORY];

@@ -4,7 +4,7 @@
 //! and up to [`MAX_DESCRIPTORS`] descriptors. A peer may be hostile: its messages are bounded,
 //! parsed, and answered with an error at worst.
 //!
-//! [`Served`] is the end of a process that outlives its node.
+//! [`Served`] is the endpoint of a process that outlives its node.
 
 mod served;
 
@@ -33,10 +33,10 @@ const SCM_MAX_FD: usize = 253;
 /// Bytes that one message may have: a large Click configuration fits.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// Bytes of a buffer that is kept from one message to the next.
+/// Bytes of a buffer that is kept between messages.
 const LASTING_BUFFER_BYTES: usize = 16 << 10;
 
-/// How long a sender waits for a peer that does not read.
+/// Time that a sender waits for a peer that does not read.
 const SEND_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a message was not sent or received.
@@ -56,7 +56,7 @@ pub enum ChannelError {
     TooLong,
 }
 
-/// One end, that sends `Out` and receives `In`.
+/// An endpoint that sends `Out` and receives `In`.
 pub struct Channel<Out, In> {
     socket: OwnedFd,
     buffer: Vec<u8>,
@@ -79,8 +79,8 @@ where
     Ok((Channel::new(ours), theirs))
 }
 
-/// Connects to the listener at `path`, as [`Served`] does, and hands it one of two connected ends:
-/// a message over the connection itself could not be long.
+/// Connects to the listener at `path`, as [`Served`] does, and hands it one of two connected
+/// sockets, because a message over the connection itself could not be long.
 ///
 /// # Errors
 /// The error of connect(2).
@@ -103,7 +103,7 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
         Self { socket, buffer: Vec::new(), kinds: PhantomData }
     }
 
-    /// Goes on with another peer.
+    /// Continues with another peer.
     fn replace(&mut self, socket: OwnedFd) {
         self.socket = socket;
     }
@@ -111,12 +111,12 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
     /// Sends one message, waiting until there is room.
     ///
     /// # Errors
-    /// A peer that has gone, or a message that is too long.
+    /// A closed peer, or a message that is too long.
     pub fn send(&self, message: &Out, descriptors: &[BorrowedFd<'_>]) -> Result<(), ChannelError> {
         self.send_with(message, descriptors, MsgFlags::empty())
     }
 
-    /// Sends one message if there is room; whether there was.
+    /// Sends one message if there is room. Returns whether there was.
     ///
     /// # Errors
     /// As [`Channel::send`].
@@ -162,7 +162,7 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
     /// Waits for one message.
     ///
     /// # Errors
-    /// A peer that has gone or that sent nonsense.
+    /// A closed peer, or an invalid message.
     pub fn receive(&mut self) -> Result<(In, Vec<OwnedFd>), ChannelError> {
         loop {
             if let Some(message) = self.receive_with(MsgFlags::empty())? {
@@ -171,7 +171,7 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
         }
     }
 
-    /// Waits for one message, but not for ever; `None` when none came.
+    /// Waits for one message up to a time limit; `None` if none arrived.
     ///
     /// # Errors
     /// As [`Channel::receive`].
@@ -200,7 +200,7 @@ impl<Out: Serialize, In: DeserializeOwned> Channel<Out, In> {
         &mut self,
         flags: MsgFlags,
     ) -> Result<Option<(In, Vec<OwnedFd>)>, ChannelError> {
-        // A process may have a thousand channels: none keeps room for the longest message.
+        // A process may have a thousand channels, so none keeps a buffer for the longest message.
         let look = flags | MsgFlags::MSG_PEEK | MsgFlags::MSG_TRUNC;
         match recv(self.socket.as_raw_fd(), &mut [], look) {
             Ok(0) => return Err(ChannelError::Closed),
@@ -349,7 +349,7 @@ mod tests {
         let mut there: Channel<(), ()> = Channel::new(there);
         let file = tempfile();
         let raw = [file.as_raw_fd(); SCM_MAX_FD];
-        // Other tests open and close theirs meanwhile, but not hundreds.
+        // Other tests open and close descriptors at the same time, but not hundreds.
         let before = open();
         for count in [MAX_DESCRIPTORS + 1, SCM_MAX_FD] {
             let rights = [ControlMessage::ScmRights(&raw[..count])];

@@ -8,19 +8,20 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{Channel, ChannelError};
 
-/// Takes orders from one node after the other: when one has gone, from the next that connects to a
+/// Receives orders from successive nodes: after one has ended, from the next that connects to a
 /// listening socket. The folder of that socket's file decides which processes may connect.
 pub struct Served<Out, In> {
     channel: Channel<Out, In>,
-    /// The node has gone.
+    /// The node has ended.
     alone: bool,
     listener: OwnedFd,
-    /// A peer has connected, and has yet to hand the channel over.
+    /// A peer has connected, and has not handed the channel over yet.
     door: Option<Channel<(), ()>>,
 }
 
 impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
-    /// Goes on with `channel`, and after it with the peers of `listener`, which must not block.
+    /// Starts with `channel`, and continues with the peers of `listener`, which must be
+    /// non-blocking.
     pub fn new(channel: Channel<Out, In>, listener: OwnedFd) -> Self {
         Self { channel, alone: false, listener, door: None }
     }
@@ -28,12 +29,12 @@ impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
     /// Takes a message if there is one.
     ///
     /// # Errors
-    /// As [`Channel::receive`], but for a peer that has gone: the next one is awaited.
+    /// As [`Channel::receive`], except for a closed peer: then it waits for the next one.
     pub fn try_receive(&mut self) -> Result<Option<(In, Vec<OwnedFd>)>, ChannelError> {
         if self.alone && !self.accept()? {
             return Ok(None);
         }
-        // A peer that went without reading everything is an error once, before its remaining
+        // A peer that closes without reading everything causes one error before its remaining
         // messages.
         let closed = |result: &Result<_, _>| matches!(result, Err(ChannelError::Closed));
         let mut received = self.channel.try_receive();
@@ -44,23 +45,23 @@ impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
         if self.alone { Ok(None) } else { received }
     }
 
-    /// Sends one message; nothing happens if the peer has gone.
+    /// Sends one message; does nothing if the peer has closed.
     ///
     /// # Errors
-    /// As [`Channel::send`], but for a peer that has gone.
+    /// As [`Channel::send`], except for a closed peer.
     pub fn send(
         &mut self,
         message: &Out,
         descriptors: &[BorrowedFd<'_>],
     ) -> Result<(), ChannelError> {
         match self.channel.send(message, descriptors) {
-            // Its last messages are still to be read: `alone` is for later.
+            // The peer's last messages are still unread, so `alone` is set later.
             Err(ChannelError::Closed) => Ok(()),
             other => other,
         }
     }
 
-    /// Whether the next node is there.
+    /// Accepts the next node. Returns whether there is one.
     fn accept(&mut self) -> Result<bool, ChannelError> {
         if self.door.is_none() && !self.open()? {
             return Ok(false);
@@ -74,7 +75,7 @@ impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
                     self.alone = false;
                 }
             }
-            // It has gone again.
+            // The peer has closed already.
             Err(_) => {}
         }
         self.door = None;
@@ -98,7 +99,7 @@ impl<Out: Serialize, In: DeserializeOwned> Served<Out, In> {
 }
 
 impl<Out, In> AsFd for Served<Out, In> {
-    /// Readable when there is a message, or when the node has gone or come.
+    /// Readable when a message is there, or when the node has closed or connected.
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.door {
             Some(door) if self.alone => door.as_fd(),
@@ -138,7 +139,7 @@ mod tests {
         assert!(there.try_receive().unwrap().is_none());
         assert!(there.try_receive().unwrap().is_none());
         for _ in 0..2 {
-            // A peer that connects and goes is none.
+            // A peer that connects and closes is not a node.
             let nobody = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
             connect(nobody.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
             assert!(there.try_receive().unwrap().is_none());

@@ -5,10 +5,9 @@ use std::borrow::Cow;
 const MAGIC: &[u8] = b"!<arch>\n";
 const HEADER: usize = 60;
 
-/// The configuration text of a file: the file itself, or the member `config` if
-/// it is an `ar` archive. Bytes that are not UTF-8 (comments in old encodings)
-/// become replacement characters. `None` is an archive without a
-/// configuration or cut short.
+/// The configuration text of a file: the file itself, or the member `config` if it is an `ar`
+/// archive. Bytes that are not UTF-8 (comments in old encodings) become replacement characters.
+/// `None` for an archive that is truncated or has no configuration.
 pub fn configuration_text(file: &[u8]) -> Option<Cow<'_, str>> {
     let Some(mut rest) = file.strip_prefix(MAGIC) else {
         return Some(String::from_utf8_lossy(file));

@@ -13,7 +13,7 @@ pub struct Ast {
     pub source: Arc<Source>,
     /// Its statements in order.
     pub statements: Vec<Statement>,
-    /// Warnings found on the way.
+    /// Warnings of the parser.
     pub warnings: Diagnostics,
 }
 
@@ -47,7 +47,7 @@ pub struct Stage {
     pub arrow: Option<Arrow>,
     /// Its elements.
     pub nodes: Vec<Node>,
-    /// From its first to its last token.
+    /// From its first token to its last one.
     pub at: Landmark,
     /// Whether an arrow follows.
     pub followed: bool,
@@ -104,11 +104,11 @@ pub enum Target {
 /// A class in a declaration.
 #[derive(Clone, Debug)]
 pub enum Class {
-    /// By name.
+    /// A class by name.
     Name(String, Landmark),
     /// `{ ... }`.
     Compound(Compound),
-    /// Nothing, which has been reported.
+    /// No class; the error has been reported.
     Missing,
 }
 
@@ -128,7 +128,7 @@ pub struct Body {
     pub formals: Vec<Formal>,
     /// Its contents.
     pub statements: Vec<Statement>,
-    /// Where it begins.
+    /// The place of its beginning.
     pub at: Landmark,
 }
 
@@ -148,7 +148,7 @@ pub struct Formal {
 pub struct Ports {
     /// The ports that are written down.
     pub list: Vec<u32>,
-    /// Whether it may go on with the following ports (`[]`, `[0-]`).
+    /// Whether it may continue with the following ports (`[]`, `[0-]`).
     pub expandable: bool,
 }
 

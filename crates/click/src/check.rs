@@ -10,11 +10,11 @@ use crate::graph::{Connection, Element, ElementId, Graph, Port};
 use crate::resolve::MAX_LINKS;
 use crate::text::split_arguments;
 
-/// Pairs of agnostic input and output that may be linked inside elements.
+/// Most pairs of agnostic input and output that may be linked inside elements.
 const MAX_INNER_LINKS: usize = 1 << 22;
 
-/// Makes the graph and checks it. Errors stand in `errors`; like Click, a later
-/// check does not run on what an earlier one refused.
+/// Makes the graph and checks it. Errors are added to `errors`. As in Click, a later check does not
+/// run after an earlier one failed.
 pub(crate) fn check(
     expanded: Expanded,
     classes: &dyn ElementClasses,
@@ -35,7 +35,7 @@ pub(crate) fn check(
     graph
 }
 
-/// Numbers the elements and sorts the connections, repeated ones left out.
+/// Numbers the elements and sorts the connections, without duplicates.
 fn collect(
     expanded: Expanded,
     classes: &dyn ElementClasses,
@@ -92,7 +92,7 @@ fn collect(
     (graph, shapes)
 }
 
-/// How many inputs and outputs each element has, given those in use.
+/// The numbers of inputs and outputs of each element, from the ports in use.
 fn count_ports(graph: &Graph, shapes: &[Shape], errors: &mut Diagnostics) -> Vec<(u32, u32)> {
     let mut counts = vec![(0, 0); graph.elements.len()];
     for c in &graph.connections {
@@ -267,7 +267,7 @@ impl Kinds {
         }
     }
 
-    /// Writes the result into the graph; what is still agnostic pushes.
+    /// Writes the result into the graph; ports that are still agnostic push.
     fn store(&self, graph: &mut Graph) {
         let port = |slot: usize| Port {
             processing: self.kind(Some(slot)).unwrap_or(Processing::Push),
@@ -281,8 +281,7 @@ impl Kinds {
     }
 }
 
-/// A push output and a pull input have one peer: the caller of a port must have one element to
-/// call.
+/// A push output and a pull input must have exactly one peer, which they call.
 fn check_reuse(graph: &Graph, kinds: &Kinds, errors: &mut Diagnostics) {
     for is_output in [false, true] {
         let mut uses: HashMap<PortKey, usize> = HashMap::new();

@@ -8,7 +8,7 @@ use crate::text::Argument;
 /// Ports of an element, in Click's code strings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// How many inputs and outputs: `1/1`, `1/1-2`, `-/=`, `1-/=+`, `0`.
+    /// Numbers of inputs and outputs: `1/1`, `1/1-2`, `-/=`, `1-/=+`, `0`.
     pub ports: Cow<'static, str>,
     /// Push (`h`), pull (`l`) or agnostic (`a`), one letter a port, the last
     /// repeated: `h/l`, `a/ah`, `l/h`.
@@ -34,11 +34,10 @@ pub trait ElementClasses {
     fn contains(&self, class: &str) -> bool;
 
     /// The ports of an element of `class` with these arguments; `None` if the class is unknown. The
-    /// arguments need not be valid: the element's own configuration step comes later and reports
-    /// mistakes.
+    /// arguments need not be valid: the element's own configuration step reports mistakes later.
     fn shape(&self, class: &str, arguments: &[Argument]) -> Option<Shape>;
 
-    /// Every class name, to find the one that was meant.
+    /// Every class name, to suggest one for a misspelt name.
     fn names(&self) -> Vec<&str>;
 }
 
@@ -76,7 +75,7 @@ impl ElementClasses for ClassTable {
 /// Shorter parts are in too many names.
 const LEAST_PART: usize = 4;
 
-/// The candidate most like `word`, if any is like it at all.
+/// The candidate most similar to `word`, if any is similar.
 pub(crate) fn closest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A name this long is no typing error, and distances cost its square.
     if word.len() > 64 {

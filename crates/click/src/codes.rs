@@ -1,6 +1,6 @@
 //! Click's three code strings: port counts, processing and flow.
 
-/// The range of port numbers an element can have, and what it makes of those in use.
+/// The range of port numbers of an element, and the result for the ports in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PortCount {
     inputs: (u32, u32),
@@ -10,7 +10,7 @@ pub(crate) struct PortCount {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outputs {
     Range(u32, u32),
-    /// As many as inputs, and so many more.
+    /// As many as inputs, plus this number.
     Equal(u32),
 }
 
@@ -84,7 +84,7 @@ impl Processing {
     }
 }
 
-/// Reads a processing code for so many ports; `None` in the result is agnostic.
+/// Reads a processing code for this number of ports; `None` in the result is agnostic.
 pub(crate) type PortKinds = Vec<Option<Processing>>;
 
 /// Kinds of the inputs and of the outputs.

@@ -15,7 +15,7 @@ pub(crate) enum ClassRef {
     Primitive(Rc<str>),
     /// Index of a [`Definition`], the first of an overloaded row.
     Compound(usize),
-    /// Nothing; the error has been reported.
+    /// No class; the error has been reported.
     Unknown,
 }
 
@@ -104,7 +104,7 @@ impl Definition {
         }
     }
 
-    /// The element of that name, which is made if there is none.
+    /// The element with that name; makes it if there is none.
     pub(crate) fn element(
         &mut self,
         name: &str,
@@ -128,14 +128,14 @@ impl Definition {
         index
     }
 
-    /// A name for an element without one, marked as not certain yet: the user
-    /// may declare `Class@3` further down.
+    /// A name for an element without one, marked as provisional: the user may declare `Class@3`
+    /// further down.
     pub(crate) fn anonymous_name(&self, class: &str) -> String {
         let number = self.elements.len() - self.uncounted + 1;
         format!(";{class}@{number}")
     }
 
-    /// Makes generated names certain, counting up where the user took one.
+    /// Finalises generated names; increases the number of a name that the user has declared.
     pub(crate) fn settle_names(&mut self) {
         // The last run of taken numbers by class, so that thousands of taken numbers do not make
         // each search as long.

@@ -1,4 +1,4 @@
-//! All mistakes of a configuration, not just the first one.
+//! All mistakes of a configuration, in order.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use miette::LabeledSpan;
 
 use crate::source::Landmark;
 
-/// Diagnostics kept of one configuration; further ones are only counted.
+/// Most diagnostics kept for one configuration; further ones are only counted.
 const KEPT: usize = 500;
 
-/// Bytes of a line before a place that is shown in its line: what draws the line panics 65,535
-/// columns from the left, and a tab is four of them.
+/// Bytes of a line before a place up to which the line is shown: the drawing library panics at
+/// 65,535 columns from the left, and a tab is four of them.
 const FAR: usize = 10_000;
 
 /// How bad a diagnostic is.
@@ -18,7 +18,7 @@ const FAR: usize = 10_000;
 pub enum Severity {
     /// The configuration cannot run.
     Error,
-    /// The configuration runs, but perhaps not as meant.
+    /// The configuration runs, but may not work as intended.
     Warning,
 }
 
@@ -29,7 +29,7 @@ pub struct Note {
     pub at: Landmark,
     /// The message.
     pub message: String,
-    /// Whether Click prints it as a line of its own.
+    /// Whether Click prints it as a separate line.
     pub line: bool,
 }
 
@@ -38,9 +38,9 @@ pub struct Note {
 pub struct Diagnostic {
     /// Error or warning.
     pub severity: Severity,
-    /// The mistake, in Click's words where Click has words for it.
+    /// The mistake, in Click's words if Click reports it.
     pub message: String,
-    /// Where it is wrong, if it is wrong in one place.
+    /// The place of the mistake, if it has one.
     pub at: Option<Landmark>,
     /// Further places.
     pub notes: Vec<Note>,
@@ -76,7 +76,7 @@ impl Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(at, message) }
     }
 
-    /// Adds another place that Click names too, in a line of its own.
+    /// Adds another place that Click names too, in a separate line.
     pub fn note(self, at: &Landmark, message: impl Into<String>) -> Diagnostic {
         self.add(at, message.into(), true)
     }
@@ -178,17 +178,17 @@ pub struct Diagnostics {
 }
 
 impl Diagnostics {
-    /// The text itself is right; its elements are connected in a wrong way.
+    /// The text is valid; its elements are connected wrongly.
     pub(crate) fn concern_ports(&mut self) {
         self.of_ports = true;
     }
 
-    /// Whether it is ports that are wrong: what Click finds only when it makes the router.
+    /// Whether the mistakes are in ports: Click finds these only when it makes the router.
     pub fn are_of_ports(&self) -> bool {
         self.of_ports
     }
 
-    /// Adds one; past 500, errors are counted but not kept.
+    /// Adds a diagnostic; beyond 500, errors are counted but not kept.
     pub fn push(&mut self, diagnostic: Diagnostic) {
         if diagnostic.severity == Severity::Error {
             self.errors += 1;
@@ -215,7 +215,7 @@ impl Diagnostics {
         self.errors > 0
     }
 
-    /// Whether there is nothing at all.
+    /// Whether there are no diagnostics.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -225,7 +225,7 @@ impl Diagnostics {
         self.list.iter()
     }
 
-    /// Moves what `other` holds behind what is here.
+    /// Appends the diagnostics of `other`.
     pub fn append(&mut self, other: Diagnostics) {
         self.errors += other.errors;
         self.omitted += other.omitted;

@@ -23,7 +23,7 @@ struct Frame {
     variables: HashMap<String, String>,
 }
 
-/// All scopes of an expansion; a scope is known by its number.
+/// All scopes of an expansion, identified by number.
 #[derive(Debug)]
 pub(crate) struct Environments(Vec<Frame>);
 
@@ -65,9 +65,9 @@ impl Environments {
         None
     }
 
-    /// Puts the variables of `scope` into a configuration string. Unknown
-    /// variables stay as they are; single quotes and comments hide variables;
-    /// inside double quotes the value is quoted.
+    /// Expands the variables of `scope` in a configuration string. Unknown variables remain
+    /// unchanged; single quotes and comments hide variables; inside double quotes the value is
+    /// quoted.
     pub(crate) fn expand(&self, scope: usize, config: &str) -> Result<String, TooLong> {
         self.expand_at(scope, config, 0)
     }
@@ -123,7 +123,7 @@ impl Environments {
         Ok(out)
     }
 
-    /// The text a reference stands for; `None` leaves it as it is.
+    /// The value of a reference; `None` leaves the reference unchanged.
     fn resolve(
         &self,
         scope: usize,
@@ -136,7 +136,7 @@ impl Environments {
                 None => Ok(None),
             };
         }
-        // ${name}, ${name[index]}, ${name-default}; variables inside go first.
+        // ${name}, ${name[index]}, ${name-default}; inner variables are expanded first.
         let body = self.expand_at(scope, reference.body, depth + 1)?;
         let body = body.trim_start();
         let length = body.bytes().take_while(|b| b.is_ascii_alphanumeric() || *b == b'_').count();

@@ -17,18 +17,18 @@ const MAX_ELEMENTS: usize = 1 << 20;
 /// Bytes of all names and configuration strings together.
 const MAX_BYTES: usize = 64 << 20;
 
-/// An element of the flat graph, or one end of a tunnel through a compound.
+/// An element of the flat graph, or one end of a tunnel through a compound element.
 pub(crate) struct Flat {
     pub(crate) name: String,
     /// `None` for the end of a tunnel.
     pub(crate) class: Option<ClassRef>,
     pub(crate) config: String,
-    /// Place of the configuration string, if it stands there as it is.
+    /// Place of the configuration string, if the source has it unchanged.
     pub(crate) config_at: Option<Landmark>,
     pub(crate) at: Landmark,
     inputs: u32,
     outputs: u32,
-    /// The node where packets that enter this tunnel end come out.
+    /// The node where packets that enter this end of a tunnel leave.
     forward: Option<usize>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) fn expand(
 }
 
 impl<'a> Expander<'a> {
-    /// Stops expanding, with one error however often the limit is met.
+    /// Stops expanding, with one error in total.
     fn give_up(&mut self, at: &Landmark, message: &str) {
         if !self.gave_up {
             self.errors.error(at, message);

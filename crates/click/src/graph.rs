@@ -39,10 +39,10 @@ pub struct Element {
     pub config: String,
     /// The configuration string, split at its top-level commas.
     pub arguments: Vec<Argument>,
-    /// Where it was declared.
+    /// The place of its declaration.
     pub at: Landmark,
-    /// Where in the source the configuration string stands, if it stands there
-    /// exactly as it is in `config`.
+    /// The place of the configuration string in the source, if the source has it exactly as
+    /// `config`.
     pub config_at: Option<Landmark>,
     /// Its inputs.
     pub inputs: Vec<Port>,
@@ -60,8 +60,8 @@ impl fmt::Display for Element {
 }
 
 impl Element {
-    /// The place of a part of the configuration string: exact where the string
-    /// stands in the source as it is, the element's place otherwise.
+    /// The place of a part of the configuration string: exact if the source has the string
+    /// unchanged, otherwise the element's place.
     pub fn config_span(&self, span: Span) -> Landmark {
         let Some(at) = &self.config_at else {
             return self.at.clone();
@@ -101,7 +101,7 @@ pub struct Connection {
     pub to: ElementId,
     /// Its input.
     pub to_port: u32,
-    /// Where it was written.
+    /// The place of its arrow.
     pub at: Landmark,
 }
 
@@ -136,8 +136,8 @@ impl Graph {
         self.elements.get(id.index())
     }
 
-    /// Finds an element by name as seen from inside `scope` (`compound/`, or
-    /// nothing): the innermost enclosing compound that has one wins.
+    /// Finds an element by its name inside `scope` (`compound/`, or empty). The innermost enclosing
+    /// compound with such an element wins.
     pub fn find(&self, name: &str, scope: &str) -> Option<ElementId> {
         let mut scope = scope;
         loop {

@@ -27,7 +27,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// How an error names it.
+    /// Its name in errors.
     pub(crate) fn name(self) -> String {
         match self {
             Kind::Identifier => "identifier".to_owned(),
@@ -55,12 +55,12 @@ pub(crate) struct Token {
     pub(crate) at: Landmark,
 }
 
-/// A configuration string as it stands in the source.
+/// A configuration string in the form of the source.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The text between the parentheses, without line directives.
     pub text: String,
-    /// Where that text stands.
+    /// The place of that text.
     pub at: Landmark,
     /// Whether the text at `at` is exactly `text`.
     pub verbatim: bool,

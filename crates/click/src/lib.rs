@@ -1,10 +1,9 @@
 //! The Click language: lexer, parser, flattener and checked graph.
 //!
-//! The front end reads configurations written for user-level Click (the
-//! language is that of `click(5)`) and gives back a flat [`Graph`] in which
-//! every element, port and connection has been checked, or all
-//! [`Diagnostics`]. It does no I/O and panics on no input; limits keep a small
-//! hostile text from asking for much memory.
+//! The front end reads configurations written for user-level Click (the language is that of
+//! `click(5)`) and gives back a flat [`Graph`] in which every element, port and connection has been
+//! checked, or all [`Diagnostics`]. It does no I/O and panics on no input; limits keep a small
+//! hostile text from using much memory.
 //!
 //! ```
 //! use europa_click::{ClassTable, Shape, compile};
@@ -22,8 +21,8 @@
 //! # Ok::<(), europa_click::Diagnostics>(())
 //! ```
 //!
-//! The way of a text: `lexer` → `parser` → [`Ast`] → `resolve` (names) →
-//! `expand` (compounds, variables) → `check` (ports, push and pull) → [`Graph`].
+//! The stages: `lexer` → `parser` → [`Ast`] → `resolve` (names) → `expand` (compounds, variables) →
+//! `check` (ports, push and pull) → [`Graph`].
 
 mod archive;
 pub mod ast;

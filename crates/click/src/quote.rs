@@ -2,21 +2,22 @@
 
 use crate::text::{at, comment_starts, is_space, skip_comment, uncomment};
 
-/// Takes quotes, escapes and comments away. The result is bytes, because
-/// `"\xff"` and `\<ff>` stand for any byte.
+/// Removes quotes, escapes and comments. The result is bytes, because `"\xff"` and `\<ff>` denote
+/// any byte.
 pub fn unquote(text: &str) -> Vec<u8> {
     let (argument, _) = uncomment(text, 0, false);
     read(&argument.text).0
 }
 
-/// Takes quotes and escapes away from text that is no configuration: comments count inside of
-/// `\<...>` alone. `None` if a quote or angle is not closed, or what is inside is not whole bytes.
+/// Removes quotes and escapes from text that is no configuration: comments count only inside of
+/// `\<...>`. `None` if a quote or angle is not closed, or the contents of an angle are not whole
+/// bytes.
 pub fn unquote_strictly(text: &str) -> Option<Vec<u8>> {
     let (bytes, whole) = read(text);
     whole.then_some(bytes)
 }
 
-/// Takes quotes and escapes away; says whether all of them were as they should be.
+/// Removes quotes and escapes. Returns whether all of them were valid.
 fn read(text: &str) -> (Vec<u8>, bool) {
     let bytes = text.as_bytes();
     let mut out = Vec::with_capacity(bytes.len());
@@ -65,7 +66,7 @@ fn hex_digit(byte: u8) -> Option<u8> {
     (byte as char).to_digit(16).map(|digit| digit as u8)
 }
 
-/// Handles the backslash at `start`, which something follows; returns where to go on.
+/// Handles the backslash at `start`, which is not the last byte. Returns the next position.
 fn unescape(bytes: &[u8], start: usize, out: &mut Vec<u8>) -> usize {
     let c = at(bytes, start + 1);
     let mut i = start + 2;
@@ -100,8 +101,8 @@ fn unescape(bytes: &[u8], start: usize, out: &mut Vec<u8>) -> usize {
     i
 }
 
-/// Reads `\<...>`, which starts at `start`; returns where to go on, and whether it was closed and
-/// held nothing but whole bytes.
+/// Reads `\<...>`, which begins at `start`. Returns the next position, and whether it was closed
+/// and contained only whole bytes.
 fn read_data(bytes: &[u8], start: usize, out: &mut Vec<u8>) -> (usize, bool) {
     let (mut i, mut high, mut good) = (start + 2, None, true);
     while i < bytes.len() && bytes[i] != b'>' {
@@ -123,7 +124,7 @@ fn read_data(bytes: &[u8], start: usize, out: &mut Vec<u8>) -> (usize, bool) {
     ((i + 1).min(bytes.len()), good)
 }
 
-/// Puts text between double quotes such that [`unquote`] gives it back.
+/// Quotes text such that [`unquote`] restores it.
 pub fn quote(bytes: &[u8]) -> String {
     let mut out = String::from("\"");
     for &byte in bytes {

@@ -1,11 +1,11 @@
-//! Where things stand in a configuration: sources, spans and landmarks.
+//! Positions in a configuration: sources, spans and landmarks.
 
 use std::fmt;
 use std::sync::Arc;
 
 use miette::NamedSource;
 
-/// One configuration text with the name that errors call it by.
+/// One configuration text with its name for errors.
 #[derive(Debug)]
 pub struct Source {
     name: Arc<str>,
@@ -57,13 +57,12 @@ impl Span {
 
 /// A place in a configuration.
 ///
-/// `file` and `line` are what line directives (`# 12 "file"`) say; `span`
-/// always counts bytes of the text that was really read.
+/// `file` and `line` follow line directives (`# 12 "file"`); `span` counts bytes of the real text.
 #[derive(Clone, Debug)]
 pub struct Landmark {
     /// The text that was read.
     pub source: Arc<Source>,
-    /// File name as the user knows it.
+    /// File name as users see it.
     pub file: Arc<str>,
     /// Line, counted from 1.
     pub line: u32,

@@ -11,7 +11,7 @@ use crate::source::Span;
 pub struct Argument {
     /// The argument without surrounding space, every inner comment a single space.
     pub text: String,
-    /// Where it stands in the configuration string.
+    /// Its position in the configuration string.
     pub span: Span,
 }
 
@@ -168,8 +168,8 @@ pub fn split_words(text: &str) -> Vec<Argument> {
     words
 }
 
-/// The keyword at the start of an argument (`LIMIT` of `LIMIT 5`) and the
-/// offset of its value, if the argument looks as if it had one.
+/// The keyword at the start of an argument (`LIMIT` of `LIMIT 5`) and the offset of its value, if
+/// the argument seems to have one.
 pub(crate) fn leading_keyword(text: &str) -> Option<(&str, usize)> {
     let length = text
         .bytes()

@@ -34,8 +34,8 @@ impl fmt::Display for Graph {
 }
 
 impl Graph {
-    /// Chains go on from input 0 to an output of the same number 0, so that a
-    /// chain reads as in a hand-written configuration.
+    /// A chain continues from input 0 to an output with number 0, as in a hand-written
+    /// configuration.
     fn write_chains(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.connections.len();
         let mut outgoing: HashMap<u32, Vec<usize>> = HashMap::new();

@@ -30,7 +30,7 @@ fn error_text() {
         ("->Null;", "f:1: syntax error near '->'"),
         ("a :: ;", "f:1: missing element type in declaration"),
         ("Idle(", "f:1: expected ')'"),
-        // Where it was opened, not where the file ends.
+        // The place of the opening, not the end of the file.
         ("Idle;\nIdle(x -> Discard;\nIdle -> Discard;\n", "f:2: expected ')'"),
         ("x :: { Idle", "f:1: expected '}'"),
         ("Idle -> ( -> Idle", "f:1: expected ')'"),

@@ -1,4 +1,4 @@
-//! No text makes the front end panic, hang or give a graph that contradicts itself.
+//! No text makes the front end panic, hang or return an inconsistent graph.
 
 mod common;
 
@@ -11,7 +11,7 @@ const CONFIGS: [&str; 3] = [
     include_str!("configs/compounds.click"),
 ];
 
-/// Pieces that mean something to the lexer, so that random texts get far.
+/// Pieces with a meaning for the lexer, so that random texts reach later stages.
 const PIECES: [&str; 46] = [
     "a",
     "b",
@@ -74,8 +74,8 @@ fn try_compile(source: &str) {
                 let to = to.inputs[c.to_port as usize];
                 assert_eq!(from.processing, to.processing);
             }
-            // Only what variables put together can read differently the second
-            // time: `$a*` begins a comment where the value of `$a` ends in a slash.
+            // Only joined variables can read differently the second time: `$a*` begins a comment if
+            // the value of `$a` ends in a slash.
             let flat = graph.to_string();
             let again = compile(&flat, "f", &common::classes()).map(|graph| graph.to_string());
             assert!(source.contains('$') || again.as_deref().ok() == Some(&flat), "{flat}");
@@ -130,7 +130,7 @@ proptest! {
     fn arguments_of_any_text(config in ".{0,80}") {
         for argument in split_arguments(&config) {
             prop_assert!(config.get(argument.span.start..argument.span.end).is_some());
-            // Without comments the text equals that of the span.
+            // Without comments, the text equals that of the span.
             if !config.contains('/') {
                 prop_assert_eq!(&config[argument.span.start..argument.span.end], &argument.text);
             }

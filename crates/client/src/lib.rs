@@ -1,7 +1,7 @@
 //! A client of a node's REST interface, for the command line and for tests.
 //!
-//! Each call has a connection of its own and waits for its answer. A call never waits for a
-//! process that is stopped: see [`Deadlines`].
+//! Each call opens a connection and waits for its answer. It does not wait forever for a stopped
+//! process: see [`Deadlines`].
 //!
 //! ```no_run
 //! use europa_api::stats::NodeStats;
@@ -33,7 +33,7 @@ use tokio::net::UnixStream;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
-/// Why a request has no answer, or another one than wanted.
+/// The reason why a request has no answer, or an unexpected one.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No process listens at this socket.
@@ -56,10 +56,10 @@ pub enum ClientError {
     Silent {
         /// Where the node listens.
         socket: PathBuf,
-        /// How long this client waited.
+        /// Time that this client waited.
         waited: Duration,
     },
-    /// The node's process runs, but has not done what was asked in time.
+    /// The node's process runs, but did not complete the request in time.
     #[error(
         "the node at {} runs, but has not finished this request within {} s; it may still do so: \
          `europa events` and `europa logs node` say what it does",
@@ -68,13 +68,13 @@ pub enum ClientError {
     Busy {
         /// Where the node listens.
         socket: PathBuf,
-        /// How long this client waited.
+        /// Time that this client waited.
         waited: Duration,
     },
-    /// A node on another machine cannot be reached, or is not the one that it should be.
+    /// A node on another machine is unreachable, or is another one than expected.
     #[error("the node at {url} cannot be reached: {why}")]
     Unreachable {
-        /// Where it should be.
+        /// Its URL.
         url: String,
         /// The cause of the failure.
         why: String,
@@ -85,7 +85,7 @@ pub enum ClientError {
     /// The node refused the request.
     #[error("{0}")]
     Problem(Box<ProblemDetails>),
-    /// The answer has another form than this client knows.
+    /// The answer has an unexpected form.
     #[error("the node's answer is not understood: {0}")]
     Answer(String),
 }
@@ -100,10 +100,10 @@ impl ClientError {
     }
 }
 
-/// How long a [`Client`] waits.
+/// Time limits of a [`Client`].
 ///
-/// A request without an answer after `silence` is followed by a probe, which the node's REST
-/// thread answers even while the node is busy. Without an answer to the probe the call ends with
+/// A request without an answer after `silence` is followed by a probe, which the node's REST thread
+/// answers even while the node is busy. Without an answer to the probe the call ends with
 /// [`ClientError::Silent`]; with one, the call goes on until `reading` or `changing` is over.
 #[derive(Clone, Copy, Debug)]
 pub struct Deadlines {
@@ -201,13 +201,13 @@ impl Client {
         Client { deadlines, ..self }
     }
 
-    /// Whether a node listens, also one that does not answer.
+    /// Whether a node listens, even one that does not answer.
     pub fn is_there(&self) -> bool {
         self.look().unwrap_or(true)
     }
 
-    /// Whether a node listens. A node that was just killed may accept a connection and not
-    /// answer: it is asked again until its socket has gone.
+    /// Whether a node listens. A node that was just killed may accept a connection and not answer:
+    /// the check repeats until its socket has gone.
     ///
     /// # Errors
     /// A node listens and does not answer.
@@ -227,7 +227,7 @@ impl Client {
         Ok(true)
     }
 
-    /// Reads something.
+    /// Sends a GET request.
     ///
     /// # Errors
     /// There is no node, it does not answer, or it refuses.
@@ -235,7 +235,7 @@ impl Client {
         self.call(&Method::GET, path, Body::None)
     }
 
-    /// Has something done.
+    /// Sends a POST request.
     ///
     /// # Errors
     /// There is no node, it does not answer, or it refuses.
@@ -247,7 +247,7 @@ impl Client {
         self.call(&Method::POST, path, json(body)?)
     }
 
-    /// Makes something equal to `body`.
+    /// Sends a PUT request with `body`.
     ///
     /// # Errors
     /// There is no node, it does not answer, or it refuses.
@@ -272,7 +272,7 @@ impl Client {
         self.call(&Method::POST, path, Body::Text(content_type, text.to_owned()))
     }
 
-    /// Removes something.
+    /// Sends a DELETE request.
     ///
     /// # Errors
     /// There is no node, it does not answer, or it refuses.
@@ -280,7 +280,7 @@ impl Client {
         self.call(&Method::DELETE, path, Body::None)
     }
 
-    /// Reads something that need not be JSON.
+    /// Sends a GET request for contents of any type.
     ///
     /// # Errors
     /// There is no node, it does not answer, or it refuses.
@@ -293,9 +293,9 @@ impl Client {
         Ok(all)
     }
 
-    /// Reads an answer piece by piece, perhaps without end. Returns when the node ends the answer,
-    /// or when `take` fails, as it does for a closed pipe. The deadline is for the first piece; a
-    /// node that stops later is found too, however long there is nothing to say.
+    /// Reads an answer piece by piece; it may be endless. Returns when the node ends the answer, or
+    /// when `take` fails, as it does for a closed pipe. The deadline applies to the first piece. A
+    /// node that stops later is detected too, even if the answer has long pauses.
     ///
     /// # Errors
     /// There is no node, it does not answer, it refuses, or `take` fails.
@@ -430,7 +430,7 @@ fn problem(status: StatusCode, bytes: &[u8]) -> ClientError {
     }
 }
 
-/// One segment or value of a URL: everything but letters, digits and `-._~` is escaped.
+/// Escapes one segment or value of a URL: everything but letters, digits and `-._~`.
 pub fn escape(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
@@ -442,7 +442,7 @@ pub fn escape(text: &str) -> String {
         .collect()
 }
 
-/// Waits until `client`'s node listens, `gone` says that it has ended, or `patience` is over.
+/// Waits until `client`'s node listens, `gone` reports its end, or `patience` is over.
 pub fn await_node(client: &Client, patience: Duration, mut gone: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !client.is_there() {
@@ -485,7 +485,7 @@ mod tests {
         changing: Duration::from_secs(5),
     };
 
-    /// Answers a probe at once and anything else after `delay`.
+    /// Answers a probe at once and other requests after `delay`.
     fn answer(stream: Stream, delay: Duration) {
         let mut reader = BufReader::new(stream.try_clone().expect("a stream"));
         let mut line = String::new();
@@ -515,7 +515,7 @@ mod tests {
         let socket = folder.path().join("node.sock");
         let listener = UnixListener::bind(&socket).expect("a socket");
         let begin = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\none\r\n";
-        // It answers the first request in part, and accepts no probe.
+        // The node answers the first request in part, and accepts no probe.
         let node = thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a connection");
             let mut reader = BufReader::new(stream.try_clone().expect("a stream"));

@@ -60,10 +60,10 @@ fn parts(url: &str) -> Option<(&str, u16)> {
 
 impl Remote {
     /// A node at `url`, with the caller's `token`. `authority` has certificates as PEM that may
-    /// vouch for the node; without them, those apply that this machine trusts.
+    /// sign the node's; without them, the certificates that this machine trusts apply.
     ///
     /// # Errors
-    /// The mistake in one of these.
+    /// The mistake in an argument.
     pub fn new(url: &str, token: &str, authority: Option<&str>) -> Result<Remote, ClientError> {
         let wrong = |why: &str| ClientError::Setting(format!("{url:?}: {why}"));
         let (host, port) =

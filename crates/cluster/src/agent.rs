@@ -1,8 +1,8 @@
-//! The agent of a node: takes note of changes in etcd, and has its node run its part.
+//! The agent of a node: reads changes in etcd, and lets its node run its part.
 //!
-//! A session has one connection and one lease. It ends with the first error, and the next one begins;
-//! what the node runs stays meanwhile. The agent never takes anything away from its node because
-//! etcd does not answer.
+//! A session has one connection and one lease. It ends with the first error, and the next one
+//! begins; the node continues to run its part. The agent never removes objects from its node
+//! because etcd does not answer.
 
 mod follow;
 mod guard;
@@ -33,9 +33,9 @@ pub struct Settings {
     pub name: String,
     /// Where the node takes requests.
     pub socket: PathBuf,
-    /// A file of the agent's own, which says that the node's documents are the cluster's.
+    /// The agent's file that marks the node's documents as the cluster's.
     pub note: PathBuf,
-    /// The node's documents are replaced though they are its own.
+    /// The node's own documents are replaced.
     pub replace: bool,
 }
 

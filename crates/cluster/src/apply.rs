@@ -16,21 +16,22 @@ use crate::moves::Moving;
 use crate::place::Place;
 use crate::store::{State, Writer, parse, text};
 
-/// How long nodes may take to check their parts.
+/// Time limit for nodes to check their parts.
 const CHECKING: Duration = Duration::from_secs(5);
-/// How long nodes may take to run their parts, before the command says that they are not ready.
+/// Time limit for nodes to run their parts; then the command reports that they are not ready.
 const RUNNING: Duration = Duration::from_secs(60);
 /// Time between two looks at answers.
 const LOOK: Duration = Duration::from_millis(50);
-/// Times that a change is planned again because another one came first.
+/// Most plannings of a change that other changes overtake.
 const TRIES: usize = 16;
 
-/// How a wish is applied.
+/// How a requested change is applied.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// Check everything, and change nothing.
     pub dry_run: bool,
-    /// Accept the change though nodes concerned have no lease; they carry it out when they come.
+    /// Accept the change although nodes concerned have no lease; they carry it out when they
+    /// return.
     pub allow_absent: bool,
 }
 
@@ -52,7 +53,7 @@ pub struct Outcome {
     pub changes: Vec<(Action, Key, Option<Place>)>,
     /// Routers and hosts that change their node.
     pub moving: Vec<Moving>,
-    /// Objects that stay as they are.
+    /// Number of objects without changes.
     pub unchanged: usize,
     /// Nodes whose part differs.
     pub concerned: Vec<String>,
@@ -69,11 +70,11 @@ fn request_id() -> Result<String> {
     Ok(format!("{number:016x}"))
 }
 
-/// Applies a wish, and waits until nodes run it. A mistake, a node that refuses, or one that is
-/// silent changes nothing.
+/// Applies a requested change, and waits until nodes run it. After a mistake, a refusal or a
+/// timeout of a node, nothing changes.
 ///
 /// # Errors
-/// The reason, or that it is not known whether the change took effect.
+/// The reason, or that it is unknown whether the change took effect.
 pub async fn apply(etcd: &Etcd, wish: &Wish, options: Options) -> Result<Outcome> {
     let mut outcome = commit(etcd, wish, options, &Terms::default()).await?;
     if !options.dry_run && !outcome.concerned.is_empty() {
@@ -157,7 +158,7 @@ fn named(nodes: &[String]) -> String {
     }
 }
 
-/// Has nodes check their parts.
+/// Requests that nodes check their parts.
 async fn ask(etcd: &Etcd, writer: &Writer, nodes: &[String]) -> Result<()> {
     if nodes.is_empty() {
         return Ok(());
@@ -167,7 +168,7 @@ async fn ask(etcd: &Etcd, writer: &Writer, nodes: &[String]) -> Result<()> {
     let put = etcd_client::TxnOp::put(etcd.key(&asked_key(request)), text(&asked)?, None);
     etcd.transact("asking nodes", &[], vec![put], Vec::new()).await?;
     let answers = answers(etcd, request, nodes).await;
-    // The leader removes what stays.
+    // The leader removes remaining keys.
     let _ = etcd.transact("withdrawing a question", &[], withdraw(etcd, request), Vec::new()).await;
     let answers = answers?;
     let silent: Vec<String> =
@@ -186,7 +187,7 @@ async fn ask(etcd: &Etcd, writer: &Writer, nodes: &[String]) -> Result<()> {
     Err(ClusterError::Refused(format!("nothing was changed: {}", reasons.join("\n"))))
 }
 
-/// Answers that come before the deadline.
+/// Answers that arrive before the deadline.
 async fn answers(etcd: &Etcd, request: &str, nodes: &[String]) -> Result<BTreeMap<String, Answer>> {
     let start = Instant::now();
     loop {

@@ -25,11 +25,11 @@ pub struct Wish {
     pub prune: bool,
     /// Remove these.
     pub delete: Vec<Key>,
-    /// Cordon nodes, and say why; none ends a cordon.
+    /// Nodes to cordon, each with the reason; `None` ends a cordon.
     pub cordon: BTreeMap<String, Option<String>>,
     /// Move these.
     pub moves: Vec<Move>,
-    /// Nodes that get nothing new, beside those with a cordon.
+    /// Nodes that get nothing new, in addition to cordoned ones.
     pub closed: BTreeSet<String>,
     /// Draw mistakes with colours.
     pub colour: bool,
@@ -50,10 +50,10 @@ pub struct Planned {
     pub parts: BTreeMap<String, Part>,
 }
 
-/// Plans a wish on a state.
+/// Plans a requested change of a state.
 ///
 /// # Errors
-/// Mistakes, drawn, or objects that others need.
+/// Mistakes as a report, or objects that others need.
 pub fn plan(state: &State, wish: &Wish) -> Result<Planned> {
     let mut before = kept(state)?;
     let drawn = |problems: Problems| ClusterError::Mistakes(problems.render(wish.colour));
@@ -75,7 +75,7 @@ pub fn plan(state: &State, wish: &Wish) -> Result<Planned> {
         problems => Err(problems),
     });
     let mut places = checked.map_err(|problems| drawn(located(problems, wish, &before)))?;
-    // The sequence only grows, so do epochs: also of a link that comes again.
+    // The sequence only grows, so epochs do too, also of a link that is made again.
     let epoch = state.head.sequence + 1;
     let pinned = place::known(&documents, &BTreeMap::new());
     let (said, mut chosen): (Places, Places) =
@@ -98,7 +98,7 @@ pub fn plan(state: &State, wish: &Wish) -> Result<Planned> {
     Ok(Planned { change, after, changes, moving, parts })
 }
 
-/// Cordons after a wish, of nodes that are there.
+/// Cordons of existing nodes after a requested change.
 fn cordons(documents: &Documents, state: &State, wish: &Wish) -> Result<BTreeMap<String, Cordon>> {
     let names: BTreeSet<&str> = documents.nodes.iter().map(|node| &*node.name.value).collect();
     let mut cordons = decided_cordons(state)?;
@@ -143,7 +143,7 @@ fn remove(kept: &mut Vec<Kept>, gone: &[Key]) -> Result<()> {
 /// Rules for documents of a cluster alone.
 fn check(documents: &Documents) -> std::result::Result<(), Vec<Problem>> {
     let known: BTreeSet<&str> = documents.nodes.iter().map(|node| &*node.name.value).collect();
-    // Where there are nodes, unknown ones are mistakes, told before.
+    // If nodes are declared, the check has reported unknown ones.
     let unknown = documents.pins().filter(|pin| !known.contains(&*pin.value)).map(|pin| {
         Problem::new(pin.place, format!("there is no node {:?}", pin.to_string()))
             .label("unknown node")
@@ -171,7 +171,8 @@ fn check(documents: &Documents) -> std::result::Result<(), Vec<Problem>> {
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Flows whose routers are on several nodes: a signaller knows the routers of its node only.
+/// Refuses flows whose routers are on several nodes: a signaller handles only the routers of its
+/// node.
 fn flows(documents: &Documents, places: &Places) -> Vec<Problem> {
     let node_of = |slice: &str, router: &str| {
         places.get(&Key::new("router", format!("{slice}/{router}"))).map(|place| &place.node)
@@ -251,7 +252,7 @@ fn changes(change: &Change, state: &State, places: &Places) -> Vec<(Action, Key,
     documents.collect()
 }
 
-/// New parts of nodes whose part differs, also of those that have left the documents.
+/// New parts of nodes whose part differs, including nodes that are no longer in the documents.
 fn parts(state: &State, after: &Whole) -> Result<BTreeMap<String, Part>> {
     // A state that this version cannot read is compared with nothing.
     let before = Whole::of(state).unwrap_or_default();

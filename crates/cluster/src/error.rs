@@ -1,6 +1,6 @@
 //! Errors of a cluster.
 
-/// Why a cluster does not do something.
+/// The reason why a cluster does not carry out a request.
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// No member of etcd answers.
@@ -43,10 +43,10 @@ pub enum ClusterError {
         "nothing was changed: meanwhile the node that was absent has a lease again, or another node leads"
     )]
     Outdated,
-    /// The stage of a change has been removed, which had no effect for ten minutes.
+    /// The stage of a change has been removed because it had no effect for ten minutes.
     #[error("the stage of this change has been removed: apply it again")]
     Removed,
-    /// It is not known whether a change took effect.
+    /// It is unknown whether a change took effect.
     #[error(
         "etcd has not said whether request {request} took effect: {why}. `europa cluster status` \
          lists the requests that did"
@@ -54,7 +54,7 @@ pub enum ClusterError {
     Unknown {
         /// The change's request.
         request: String,
-        /// Why it is not known.
+        /// The reason of the uncertainty.
         why: String,
     },
     /// A value in etcd that this version cannot read.

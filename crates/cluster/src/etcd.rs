@@ -20,7 +20,7 @@ pub(crate) const MOST_BYTES: usize = 1_000_000;
 /// Keys of one answer to a listing.
 const PAGE: i64 = 500;
 
-/// Where a cluster's etcd is.
+/// How to reach a cluster's etcd.
 #[derive(Clone, Debug)]
 pub struct Access {
     /// URLs of members.
@@ -61,7 +61,7 @@ pub struct Service {
     pub version: String,
     /// Bytes of its database.
     pub bytes: i64,
-    /// Its alarms, such as a database without room.
+    /// Its alarms, such as a full database.
     pub errors: Vec<String>,
 }
 
@@ -98,7 +98,7 @@ impl Etcd {
     /// Connects, and checks that a member answers.
     ///
     /// # Errors
-    /// None does, or its version has known faults.
+    /// No member answers, or its version has known faults.
     pub async fn connect(access: &Access) -> Result<Etcd> {
         let at = access.endpoints.join(",");
         let failed = |error: Error| ClusterError::Etcd {
@@ -251,12 +251,12 @@ impl Etcd {
         self.call(what, client.txn(transaction)).await
     }
 
-    /// A comparison: the key is there.
+    /// A comparison: the key exists.
     pub(crate) fn is_there(&self, name: &str) -> Compare {
         Compare::create_revision(self.key(name), CompareOp::Greater, 0)
     }
 
-    /// A comparison: the last change of the key was at this revision; 0 for a key that is not there.
+    /// A comparison: the last change of the key was at this revision; 0 for a missing key.
     pub(crate) fn unchanged(&self, name: &str, revision: i64) -> Compare {
         Compare::mod_revision(self.key(name), CompareOp::Equal, revision)
     }
@@ -274,7 +274,7 @@ fn found(one: &etcd_client::KeyValue) -> Found {
 }
 
 /// Refuses versions whose members may lose or mix up data: 3.5.0 to 3.5.2 (etcd issue 13766), and
-/// those before 3.4.
+/// versions before 3.4.
 fn refuse(version: &str) -> Result<()> {
     let mut parts = version.split(['.', '-', '+']).map(|part| part.parse::<u32>().unwrap_or(0));
     let number = [(); 3].map(|()| parts.next().unwrap_or(0));

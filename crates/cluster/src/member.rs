@@ -12,14 +12,14 @@ use crate::store::{Head, parse};
 /// The key of the leader's name.
 pub(crate) const LEADER: &str = "control/leader";
 
-/// A node as it describes itself. The key has the node's lease.
+/// A node's description of itself. The key has the node's lease.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// Its version of Europa.
     pub version: String,
-    /// Machine and socket, which differ from those of another agent of the same name.
+    /// Machine and socket, which distinguish it from another agent of the same name.
     pub at: String,
-    /// The sequence of the last change that it has taken note of.
+    /// The sequence of the last change that it has passed.
     pub passed: u64,
     /// Why its node does not run the state of that sequence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -38,7 +38,7 @@ pub(crate) struct Asked {
 /// A node's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Answer {
-    /// Why it refuses; none if it agrees.
+    /// The reason if it refuses; `None` if it agrees.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) refused: Option<String>,
 }

@@ -1,8 +1,8 @@
 //! Moves of routers and hosts to other nodes: which may move, and the losses of each. Pure.
 //!
 //! A packet of a link carries the link's key and epoch, and the change that moves an end replaces
-//! both. So a router whose packets leave by links alone needs no other fence: peers drop those of
-//! the node that it has left. Nothing checks packets that leave by a port or uplink.
+//! both. So a router whose packets leave only by links needs no other fence: peers drop packets
+//! from its former node. Packets that leave by a port or uplink are not checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,21 @@ use crate::whole::Whole;
 /// Why objects leave a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The node lives, and hands them over.
+    /// The node is alive, and hands its objects over.
     Planned,
     /// The node has ended.
     Takeover,
 }
 
-/// A router or host that is to leave a node. It has no effect once the object is on another one.
+/// A router or host that is to leave a node. The move has no effect once the object is on another
+/// node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
     /// Kind and name.
     pub key: Key,
-    /// The node that it is on.
+    /// Its present node.
     pub from: String,
-    /// The node that it goes to, or any.
+    /// Its new node, or `None` for any.
     pub to: Option<String>,
     /// Why.
     pub cause: Cause,
@@ -38,22 +39,22 @@ pub struct Move {
 pub struct Moving {
     /// Kind and name.
     pub key: Key,
-    /// The node that it is on.
+    /// Its present node.
     pub from: String,
-    /// The node that it goes to.
+    /// Its new node.
     pub to: String,
 }
 
 /// Routers and hosts of a node that is left.
 #[derive(Clone, Debug, Default)]
 pub struct Leaving {
-    /// Those that move.
+    /// Objects that move.
     pub moves: Vec<Move>,
-    /// Those that stay, and why.
+    /// Objects that stay, each with the reason.
     pub stays: Vec<(Key, String)>,
 }
 
-/// A thing of its machine that a router or host has, or another reason for which it stays there.
+/// A reason why a router or host cannot leave its machine, such as a device.
 fn tie(documents: &Documents, key: &Key) -> Option<String> {
     let router = |router: &Router| {
         let of_machine = |thing: String| format!("{thing} is of its machine");
@@ -95,7 +96,7 @@ fn tie(documents: &Documents, key: &Key) -> Option<String> {
     }
 }
 
-/// Why a router or host stays where it is though its node is left.
+/// The reason why a router or host stays although other objects leave its node.
 fn stays(documents: &Documents, key: &Key, cause: Cause) -> Option<String> {
     tie(documents, key).or_else(|| {
         let find = |router: &&Router| key.kind == "router" && router.full_name() == key.name;
@@ -128,7 +129,7 @@ pub(crate) fn unfenced(documents: &Documents) -> Vec<Problem> {
     problems.collect()
 }
 
-/// Routers and hosts of a node, as far as they may leave it.
+/// Routers and hosts of a node that may leave it.
 pub fn leaving(whole: &Whole, node: &str, cause: Cause) -> Leaving {
     let mut leaving = Leaving::default();
     let routers = whole.documents.routers.iter().map(|r| Key::new("router", r.full_name()));
@@ -160,7 +161,7 @@ pub fn losses(documents: &Documents, key: &Key) -> String {
     lost.join("; ")
 }
 
-/// The beginning of a placement: decisions of before, less the objects that leave.
+/// The initial placement: former decisions, without the objects that leave.
 pub(crate) fn before(
     documents: &Documents,
     decided: &BTreeMap<String, Place>,
@@ -188,7 +189,7 @@ pub(crate) fn before(
     before
 }
 
-/// Gives new places their epoch, and says why objects have moved.
+/// Gives new places their epoch, and the reason of each move.
 pub(crate) fn number(
     places: &mut Places,
     decided: &BTreeMap<String, Place>,

@@ -36,7 +36,7 @@ impl Part {
     }
 }
 
-/// A node, and the slices and ends of links that it has.
+/// A node with its slices and ends of links.
 struct Here<'w> {
     whole: &'w Whole,
     node: &'w str,
@@ -44,8 +44,8 @@ struct Here<'w> {
     ends: Ends,
 }
 
-/// The part of a node. Links whose other end is on another node have a `tunnel`, and addresses that
-/// automatic addressing gives are written: they follow from all documents.
+/// The part of a node. Links whose other end is on another node have a `tunnel`, and generated
+/// addresses are written out, because they depend on all documents.
 ///
 /// # Errors
 /// A tunnel without the nodes' addresses.
@@ -103,7 +103,7 @@ impl<'w> Here<'w> {
         self.ends.get(link)?.iter().map(|(owner, _)| owner).find(|owner| self.has(owner))
     }
 
-    /// A document as this node gets it, or `None` if it is not for it.
+    /// A document in the form for this node, or `None` if the node does not need it.
     fn document(&self, document: &Document) -> Result<Option<Value>> {
         let key = document.key();
         let is_here = match document {
@@ -187,7 +187,7 @@ impl<'w> Here<'w> {
         Ok(written)
     }
 
-    /// The tunnel of a link with an end here and one on another node.
+    /// The tunnel of a link with one end here and one on another node.
     fn tunnel(&self, link: &str) -> Result<Option<Value>> {
         let Some(tunnel) = self.whole.tunnels.get(link) else { return Ok(None) };
         let Some((other, send, receive)) = tunnel.seen_from(self.node) else { return Ok(None) };

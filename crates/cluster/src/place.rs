@@ -14,9 +14,9 @@ use self::assign::{Case, assign};
 pub struct Place {
     /// The node.
     pub node: String,
-    /// Why there: `node`, `port left`, `near router red/r1`, `room`, `moved from n2`.
+    /// The reason of the place: `node`, `port left`, `near router red/r1`, `room`, `moved from n2`.
     pub why: String,
-    /// Number of the change that put it there; 0 where its document or a port does.
+    /// Number of the change that decided the place; 0 if its document or a port decides it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub epoch: u64,
     /// Its last move, if that change moved it.
@@ -27,9 +27,9 @@ pub struct Place {
 /// A move to another node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
-    /// The node before.
+    /// The former node.
     pub from: String,
-    /// That node lives: other nodes wait until the new one runs the object. Otherwise it has ended.
+    /// Whether the former node is alive: then other nodes wait until the new one runs the object.
     pub planned: bool,
 }
 
@@ -46,13 +46,13 @@ impl Place {
     }
 }
 
-/// A router or host, what holds it in its place, and its links.
+/// A router or host, the reason of its place, and its links.
 #[derive(Debug)]
 pub(crate) struct Unit {
     pub(crate) key: Key,
     pub(crate) pin: Option<Place>,
     pub(crate) links: Vec<String>,
-    /// Where its name stands.
+    /// The place of its name in the document.
     pub(crate) at: europa_api::Place,
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn units(documents: &Documents) -> (Vec<Unit>, Places) {
     (routers.chain(hosts).collect(), ports)
 }
 
-/// Places that documents say, and those decided before.
+/// Places from documents, and places decided before.
 pub(crate) fn known(documents: &Documents, decided: &BTreeMap<String, Place>) -> Places {
     let (units, mut places) = units(documents);
     for unit in units {
@@ -116,17 +116,17 @@ pub(crate) fn known(documents: &Documents, decided: &BTreeMap<String, Place>) ->
 /// Decisions that a placement begins with.
 #[derive(Debug, Default)]
 pub(crate) struct Before {
-    /// Places decided before, by kind and name. They stay while their node is there.
+    /// Places decided before, by kind and name. They stay while their node exists.
     pub(crate) decided: BTreeMap<String, Place>,
-    /// Objects that leave, with their present places, where they stay if no other node has room.
+    /// Objects that leave, with their present places, which they keep if no other node has room.
     pub(crate) leaving: BTreeMap<Key, Place>,
     /// Nodes that get nothing new.
     pub(crate) closed: BTreeSet<String>,
 }
 
-/// A place for every router, host and port. Those decided before stay while their node is there. The
-/// others go where little traffic is between nodes: each link counts one, and each node takes its
-/// share of the routers and a fifth more, or as many as its document says. Closed nodes have no share.
+/// A place for every router, host and port. Former places stay while their node exists. The others
+/// are chosen for little traffic between nodes: each link counts as one. Each node takes up to 120
+/// % of its share of the routers, or the number in its document. Closed nodes have no share.
 ///
 /// # Errors
 /// Objects without a place.

@@ -16,26 +16,26 @@ use crate::moves::{Cause, Leaving, Move, Moving, leaving, losses};
 use crate::store::State;
 use crate::whole::Whole;
 
-/// How long the new node of an object may take to run it, before the object goes back.
+/// Time in which the new node must run an object; then the object returns to its old node.
 const STARTING: Duration = Duration::from_secs(8);
 
 /// The result for a router or host of a node that is left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It goes, or went, to another node.
+    /// It moves, or has moved, to another node.
     Moves {
         /// The other node.
         to: String,
         /// Things that are lost.
         losses: String,
-        /// From the commit until all nodes ran the change; none if nothing was done.
+        /// Time from the commit until all nodes ran the change; `None` for a dry run.
         took: Option<Duration>,
     },
-    /// It is where it was, and why.
+    /// It stays, with the reason.
     Stays(String),
 }
 
-/// A step, told when it is done.
+/// Receives each finished step.
 pub type Told<'t> = &'t mut dyn FnMut(&Key, &Fate);
 
 /// Cordons a node, or ends its cordon. False if nothing changes.
@@ -49,12 +49,12 @@ pub async fn cordon(etcd: &Etcd, node: &str, why: Option<&str>) -> Result<bool> 
     Ok(commit(etcd, &wish, Options::default(), &Terms::default()).await?.sequence > before)
 }
 
-/// Moves what may move away from a node that lives, one object after the other, and cordons the
-/// node. Each object first starts on its new node, then the other nodes turn to that one. An object
-/// that does not start there goes back. `tell` gets each object.
+/// Cordons a running node, and moves its movable objects one after the other. Each object first
+/// starts on its new node, then the other nodes change their links to that one. An object that does
+/// not start returns. `tell` receives each object.
 ///
 /// # Errors
-/// No such node, or etcd does not answer. The objects moved until then stay moved.
+/// No such node, or etcd does not answer. Objects that have moved already are not moved back.
 pub async fn drain(etcd: &Etcd, node: &str, dry_run: bool, tell: Told<'_>) -> Result<()> {
     let state = State::read(etcd, &State::default()).await?;
     let whole = known(&state, node)?;
@@ -86,7 +86,7 @@ pub async fn drain(etcd: &Etcd, node: &str, dry_run: bool, tell: Told<'_>) -> Re
     Ok(())
 }
 
-/// Moves one object; back, if its new node does not run it.
+/// Moves one object; moves it back if its new node does not run it.
 async fn hand_over(etcd: &Etcd, moving: &Moving, losses: String) -> Result<Fate> {
     let Moving { key, from, to } = moving;
     let start = Instant::now();
@@ -118,8 +118,8 @@ fn wish(key: &Key, from: &str, to: Option<&str>) -> Wish {
     Wish { moves: vec![one], ..Wish::default() }
 }
 
-/// Starts what may move of a node without a lease on other nodes. `when` holds until that takes
-/// effect. Does not wait for the nodes. `tell` gets each object.
+/// Starts the movable objects of a node without a lease on other nodes, if the comparison `when`
+/// holds. Does not wait for the nodes. `tell` receives each object.
 ///
 /// # Errors
 /// The node has a lease, there is no such node, or etcd does not answer.
@@ -152,7 +152,7 @@ pub async fn take_over(etcd: &Etcd, node: &str, when: &[Compare], tell: Told<'_>
                 None => tell(&one.key, &Fate::Stays("no other node has room for it".to_owned())),
             })
         }
-        // One object that a node refuses holds back no other.
+        // An object that a node refuses does not stop the others.
         Err(ClusterError::Refused(why)) => {
             for one in moves {
                 let mut fate_of = Fate::Stays(why.clone());
@@ -187,13 +187,13 @@ async fn start(
     planned: &[Moving],
     when: &[Compare],
 ) -> Result<Vec<Moving>> {
-    // Other nodes only turn their links: they need not agree.
+    // Other nodes only change their links, so they need not agree.
     let ask = Some(planned.iter().map(|moving| moving.to.clone()).collect());
     let options = Options { dry_run: false, allow_absent: true };
     Ok(commit(etcd, wish, options, &Terms { when: when.to_vec(), ask }).await?.moving)
 }
 
-/// Nodes for an object: the planned one, then all others that get something.
+/// Candidate nodes for an object: the planned one, then all others that accept objects.
 fn candidates(
     whole: &Whole,
     closed: &BTreeSet<String>,
@@ -208,7 +208,7 @@ fn candidates(
     [vec![first], others].concat()
 }
 
-/// All documents, if the node is one of them.
+/// All documents, if the node exists.
 fn known(state: &State, node: &str) -> Result<Whole> {
     let whole = Whole::of(state)?;
     if whole.nodes().any(|one| one == node) {

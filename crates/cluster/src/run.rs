@@ -5,7 +5,7 @@ use crate::error::{ClusterError, Result};
 /// Waits for `work`.
 ///
 /// # Errors
-/// Its error, or that the machine gives no resources.
+/// Its error, or a lack of resources.
 pub fn wait<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| ClusterError::Refused(error.to_string()))?;

@@ -28,7 +28,7 @@ use crate::error::{ClusterError, Result};
 const BUCKETS: u64 = 64;
 /// Bytes of a piece: two fit into a request.
 const PIECE: usize = 480_000;
-/// Requests that a head remembers.
+/// Number of requests that a head records.
 const MOST_RECENT: usize = 32;
 /// The newest form of these values that this version reads.
 const FORMAT: u32 = 1;
@@ -45,11 +45,11 @@ pub struct Head {
     pub sequence: u64,
     /// The last requests that took effect, the newest last, each with its sequence.
     pub recent: Vec<(String, u64)>,
-    /// Where each bucket is that has documents.
+    /// The position of each bucket with documents.
     pub buckets: BTreeMap<u64, Located>,
 }
 
-/// Where an object is.
+/// The position of an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Located {
     /// Its stage.
@@ -66,10 +66,10 @@ pub struct Located {
 /// A document of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// Where it is.
+    /// Its position.
     #[serde(flatten)]
     pub at: Located,
-    /// Its place among all documents: routers are started in this order.
+    /// Its rank among all documents: routers are started in this order.
     #[serde(rename = "o")]
     pub order: u64,
 }
@@ -80,7 +80,7 @@ pub(crate) type Bucket = BTreeMap<String, Entry>;
 /// An object, and where it is.
 #[derive(Clone, Debug)]
 pub struct Item {
-    /// Where it is.
+    /// Its entry in a bucket.
     pub entry: Entry,
     /// Its content.
     pub content: Arc<Vec<u8>>,
@@ -97,11 +97,11 @@ pub struct State {
     pub revision: i64,
     /// By kind and name.
     pub items: BTreeMap<String, Item>,
-    /// Buckets as they were read, for the next reading.
+    /// The buckets that were read, to save reading them again.
     buckets: BTreeMap<u64, (Located, Bucket)>,
 }
 
-/// New contents by kind and name; none for objects that go.
+/// New contents by kind and name; `None` for removed objects.
 pub type Change = BTreeMap<String, Option<Vec<u8>>>;
 
 impl Located {
@@ -113,7 +113,7 @@ impl Located {
 }
 
 impl Head {
-    /// The sequence with which a request took effect, if it is among the last ones.
+    /// The sequence with which a request took effect, if it is one of the last requests.
     pub fn sequence_of(&self, request: &str) -> Option<u64> {
         self.recent.iter().find(|(one, _)| one == request).map(|(_, sequence)| *sequence)
     }

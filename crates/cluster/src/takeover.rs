@@ -1,13 +1,13 @@
-//! When a leader has the routers of a node start elsewhere. Pure: the clock is an argument.
+//! Decides when a leader starts the routers of a node elsewhere. Pure: the clock is an argument.
 //!
-//! A node whose lease has ended may still run. That does no harm: links drop the packets of its
-//! epoch once their other ends know the new one. So the rules here only prevent needless takeovers.
+//! A node whose lease has ended may still run. That is harmless: links drop packets of its epoch
+//! once their other ends have the new epoch. So the rules here only prevent needless takeovers.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// A node's lease without renewal. Also the time that a new leader, and the leader after a change of
-/// etcd's own, gives nodes to renew: they may not have been able to.
+/// Duration of a node's lease without renewal. A new leader also waits this long before it acts,
+/// and so does a leader after a change of etcd's leader: nodes may have been unable to renew.
 pub const LEASE: Duration = Duration::from_secs(5);
 /// A node that loses its lease so often within this time gets a cordon.
 const FAILURES: usize = 3;
@@ -26,19 +26,19 @@ pub struct Guard {
 /// The decision about nodes without a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// All nodes have one.
+    /// All nodes have a lease.
     Rest,
-    /// Nodes may still come: look again then.
+    /// Nodes may still take a lease: check again after this time.
     Wait(Duration),
-    /// More than half of the nodes have none: rather etcd or the network has failed.
+    /// More than half of the nodes have no lease: a failure of etcd or the network is more likely.
     TooMany(Vec<String>),
-    /// The routers of these start elsewhere.
+    /// The routers of these nodes start elsewhere.
     TakeOver(Vec<String>),
 }
 
 impl Guard {
-    /// Takes a look. `now` is any clock that only goes on, `term` etcd's, `nodes` those that have
-    /// documents, `present` those with a lease.
+    /// Checks the nodes. `now` is any monotonic clock, `term` etcd's term, `nodes` are nodes with
+    /// documents, `present` nodes with a lease.
     pub fn look(
         &mut self,
         now: Duration,
@@ -109,7 +109,7 @@ mod tests {
                     (14, 2, "a c", over("b")),
                 ],
             ),
-            // One without a document does not count.
+            // A node without a document does not count.
             ("a b c", &[(0, 1, "a b c x", Verdict::Rest), (9, 1, "a b c", Verdict::Rest)]),
             ("", &[(0, 1, "", Verdict::Rest)]),
         ] {

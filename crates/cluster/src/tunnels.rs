@@ -16,17 +16,17 @@ const MOST: u32 = 0xff_ffff;
 /// The tunnel of a link between two nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tunnel {
-    /// Its number, one of a kind in the cluster.
+    /// Its number, unique in the cluster.
     pub id: u32,
     /// Higher whenever an end has moved to another node.
     pub epoch: u64,
-    /// The nodes of its ends, the one whose name comes first before the other.
+    /// The nodes of its ends, sorted by name.
     pub nodes: [String; 2],
     /// The routers or hosts there, in the same order. Without this field in older values, only the
     /// nodes are compared.
     #[serde(default, skip_serializing_if = "is_unknown")]
     pub owners: [String; 2],
-    /// Keys that packets carry, 16 hexadecimal digits: of those from the first node, and of those to it.
+    /// Keys of packets, 16 hexadecimal digits: from the first node, and to it.
     pub keys: [String; 2],
 }
 
@@ -57,9 +57,9 @@ pub(crate) fn ends(documents: &Documents) -> Ends {
     ends
 }
 
-/// Tunnels for all links whose ends are on two nodes. A link whose ends stay keeps its tunnel. One
-/// with an end that moves keeps its number, and gets new keys and `epoch`, which is higher than all
-/// before: so the other end takes no packet from the node that the end has left.
+/// Tunnels for all links whose ends are on two nodes. A link whose ends stay keeps its tunnel. A
+/// link with an end that moves keeps its number, and gets new keys and `epoch`, which is higher
+/// than all former ones. So the other end accepts no packet from the former node.
 ///
 /// # Errors
 /// All numbers are taken, or the machine has no random numbers.
@@ -72,7 +72,7 @@ pub(crate) fn tunnels(
     let mut between = Vec::new();
     for (link, ends) in ends(documents) {
         let at = ends.iter().filter_map(|(owner, _)| Some((places.get(owner)?, owner.to_string())));
-        // By the node: of two ends on one node the later one counts, and the link has no tunnel.
+        // By node: if both ends are on one node, the map has one entry and the link has no tunnel.
         let at: BTreeMap<String, String> =
             at.map(|(place, owner)| (place.node.clone(), owner)).collect();
         let (nodes, owners): (Vec<_>, Vec<_>) = at.into_iter().unzip();
@@ -111,8 +111,8 @@ fn key() -> Result<String> {
 }
 
 impl Tunnel {
-    /// The other node, the key of packets to it, and the key of those from it; none for a node at
-    /// neither end.
+    /// The other node, the key of packets to it, and the key of packets from it; `None` for a node
+    /// at neither end.
     pub(crate) fn seen_from(&self, node: &str) -> Option<(&str, &str, &str)> {
         let [a, b] = &self.nodes;
         let [from_a, to_a] = &self.keys;

@@ -11,7 +11,7 @@ use crate::place::{Place, Places};
 use crate::store::{State, parse, text};
 use crate::tunnels::Tunnel;
 
-/// A document as it is stored.
+/// A document in its stored form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     /// Kind and name.
@@ -34,18 +34,18 @@ struct StoredText {
 /// A node that gets nothing new.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cordon {
-    /// Why: `by hand`, `drained`, or the failures of its lease.
+    /// The reason: `by hand`, `drained`, or the failures of its lease.
     pub why: String,
 }
 
 /// The documents, places and tunnels of a cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Whole {
-    /// Documents as they are stored, in their order.
+    /// Documents in their stored form and order.
     pub kept: Vec<Kept>,
     /// The same, with the addresses of links filled in.
     pub documents: Documents,
-    /// Where routers, hosts and ports are.
+    /// The places of routers, hosts and ports.
     pub places: Places,
     /// Links between nodes, by name.
     pub tunnels: BTreeMap<String, Tunnel>,
@@ -123,10 +123,10 @@ pub(crate) fn decided_cordons(state: &State) -> Result<BTreeMap<String, Cordon>>
 }
 
 impl Whole {
-    /// Those of a state.
+    /// The documents of a state.
     ///
     /// # Errors
-    /// A stored value that this version does not know.
+    /// A stored value of an unknown version.
     pub fn of(state: &State) -> Result<Whole> {
         let kept = kept(state)?;
         let mut documents = Bundle::default()

@@ -148,7 +148,7 @@ fn tunnels_stay_while_their_nodes_stay() {
     // Back again: never an epoch that was used.
     let third = planned(&state, &lab());
     assert!(third.after.tunnels["a"].epoch > new.epoch);
-    // h3 stays where it was put, though its router moves.
+    // h3 stays on its node, although its router moves.
     let key = Key::new("host", "h3");
     assert_eq!(third.after.places[&key].node, "n3");
 }

@@ -68,7 +68,7 @@ impl Case {
         text
     }
 
-    /// The node of each unit by the real placement, or none if it finds no place for one.
+    /// The node of each unit by the real placement, or `None` if a unit finds no place.
     fn place(&self) -> Option<Vec<usize>> {
         let source = Source { path: "case.yaml".into(), text: self.text() };
         let wish = Wish { bundle: Bundle::of(vec![source]), ..Wish::default() };
@@ -90,7 +90,7 @@ impl Case {
         self.links.iter().filter(|(a, b)| at[*a] != at[*b]).count()
     }
 
-    /// Whether no node has too many routers; those that documents put there count, too.
+    /// Whether no node has too many routers, counting those that documents place there.
     fn fits(&self, at: &[Option<usize>]) -> bool {
         self.room.iter().enumerate().all(|(node, room)| {
             let own = self.units.iter().zip(at).filter(|((r, _), at)| *r && **at == Some(node));
@@ -98,7 +98,7 @@ impl Case {
         })
     }
 
-    /// The least traffic between nodes of all placements that fit, if one does.
+    /// The least traffic between nodes of all valid placements, if there is one.
     fn optimum(&self, at: &mut Vec<Option<usize>>, unit: usize) -> Option<usize> {
         if !self.fits(at) {
             return None;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use etcd::{Server, is_there};
 use europa_cluster::{Change, Cleaner, ClusterError, Etcd, Result, State, Writer, outcome, wait};
 
-/// Longest time for which a stage stays without effect, and a little.
+/// Time in which a stage must take effect, and a little more.
 const OLD: Duration = Duration::from_secs(601);
 
 type Contents = BTreeMap<String, Vec<u8>>;
@@ -82,7 +82,7 @@ fn five_thousand_documents_and_one_of_8_mb() {
         println!("a change of 1,000 bytes wrote {keys} keys and {bytes} bytes");
         assert!(keys <= 10 && bytes - 1000 <= 64_000, "{keys} keys, {bytes} bytes");
         all.insert("router red/r7".into(), vec![b'y'; 1000]);
-        // Only what differs is read again; a reader that knows nothing reads the same.
+        // Only differences are read again; a reader without a known state reads the same.
         let again = State::read(&etcd, &state).await.expect("the state");
         assert!(contents(&again) == all && contents(&read(&etcd).await) == all);
 
@@ -91,7 +91,7 @@ fn five_thousand_documents_and_one_of_8_mb() {
         all.remove("filters large");
         let state = State::read(&etcd, &again).await.expect("the state");
         assert!(contents(&state) == all);
-        // Superseded objects go, and nothing else.
+        // Superseded objects are removed, and nothing else.
         let now = Instant::now();
         let cleaned = Cleaner::default().turn(&etcd, &state, &[], now).await.expect("a turn");
         assert!(cleaned.keys >= 17, "{cleaned:?}");
@@ -130,7 +130,7 @@ fn a_writer_that_ends_between_two_requests_changes_nothing() {
         }
         println!("a writer of {} requests was ended after each", steps - 1);
         assert!(steps > 5, "{steps}");
-        // The stages go after ten minutes, as the cleaner has seen them for as long.
+        // The stages are removed ten minutes after the cleaner first saw them.
         let state = read(&etcd).await;
         let start = Instant::now();
         let turn = cleaner.turn(&etcd, &state, &[], start).await.expect("a turn");
@@ -139,7 +139,7 @@ fn a_writer_that_ends_between_two_requests_changes_nothing() {
         assert_eq!(turn.stages, steps);
         let needed = stored(&server, "stages/base/").await;
         assert_eq!(stored(&server, "stages/").await, needed);
-        // And the next change takes effect as a whole.
+        // The next change takes effect as a whole.
         write(&etcd, &change(&new), "whole").await.expect("a change");
         assert!(contents(&read(&etcd).await) == new);
     });
@@ -160,7 +160,7 @@ fn a_lost_answer_is_looked_up() {
             let stage = format!("lost{round}");
             let mut writer = Writer::new(&before, &one, &stage).expect("a writer");
             writer.stage_all(&etcd).await.expect("a stage");
-            // The writer ends before its last request, or at some moment of it.
+            // The writer ends before its last request, or during it.
             if round % 4 > 0 {
                 let patience = Duration::from_secs_f64(1e-6 * 1.4_f64.powi(round));
                 let _ = tokio::time::timeout(patience, writer.commit(&etcd)).await;
@@ -223,7 +223,7 @@ fn a_compaction_and_a_restart_of_etcd_lose_nothing() {
             etcd_client::Client::connect([server.url()], None).await.expect("a client");
         let now = read(&etcd).await.revision;
         client.compact(now, None).await.expect("a compaction");
-        // The revision that the reader knows is older than all that etcd keeps.
+        // The reader's known revision is older than all revisions that etcd keeps.
         let state = State::read(&etcd, &old).await.expect("the state");
         assert_eq!(*state.items["host h1"].content, b"new");
         server.kill();

@@ -1,5 +1,5 @@
-//! Takeovers and drains in virtual time: nodes with clocks of their own, a store that loses its
-//! leader, partitions and restarts. The decisions are those of the real leader and planner.
+//! Takeovers and drains in virtual time: nodes with separate clocks, a store that loses its leader,
+//! partitions and restarts. The real leader and planner make the decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,10 +15,10 @@ const STEP: Duration = Duration::from_millis(100);
 /// Steps with faults, and without at the end.
 const STEPS: u32 = 1200;
 const CALM: u32 = 300;
-/// Histories where the variable `HISTORIES` says nothing.
+/// Default number of histories; the variable `HISTORIES` changes it.
 const HISTORIES: u64 = 100;
 
-/// A ring of routers over nodes; one is tied to its node, and one is not taken over.
+/// A ring of routers over nodes; one is tied to its node, and one has no takeover.
 fn documents(nodes: usize) -> String {
     let mut text = "kind: slice\nname: s\n".to_owned();
     for node in 0..nodes {
@@ -41,7 +41,7 @@ struct Machine {
     up: bool,
     /// The agent reaches etcd.
     reaches: bool,
-    /// The documents that run, and their sequence. A restarted node runs what it ran before.
+    /// The running documents, and their sequence. A restarted node runs its former ones.
     runs: Option<(u64, Arc<Whole>)>,
     /// When the lease ends, by etcd's clock.
     lease: Option<Duration>,
@@ -49,7 +49,7 @@ struct Machine {
     clock: Duration,
     rate: f64,
     renew: Duration,
-    /// Its guard while it leads, and since when it has led.
+    /// Its guard while it leads, and the start of its leadership.
     guard: Option<(Guard, Duration)>,
 }
 
@@ -159,7 +159,7 @@ impl World {
             2 => (machine.up, machine.guard, machine.renew) = (false, None, Duration::ZERO),
             3 => {
                 machine.up = true;
-                // The next session leads by a lease of its own, if it does.
+                // If the next session leads, it does so with its own lease.
                 self.leader = self.leader.filter(|leader| *leader != node);
                 self.changed = true;
             }
@@ -185,7 +185,7 @@ impl World {
             wish.closed =
                 self.whole.nodes().filter(|n| !present.contains(*n)).map(str::to_owned).collect();
             wish.moves = leaving(&self.whole, &name(node), Cause::Planned).moves;
-            // Both ways at the same time: two routers may exchange their nodes.
+            // Both directions at once: two routers may exchange their nodes.
             let other = (node + 1) % self.machines.len();
             let back = leaving(&self.whole, &name(other), Cause::Planned).moves;
             wish.moves
@@ -266,8 +266,8 @@ impl World {
         (0..self.machines.len()).for_each(|node| self.agent(node));
     }
 
-    /// Each end of a link takes packets only from the other end, where the end's own documents say
-    /// that it is.
+    /// Each end of a link accepts packets only from the node that has the other end by its own
+    /// documents.
     fn check(&mut self, told: &dyn Fn() -> String) {
         if !std::mem::take(&mut self.changed) {
             return;

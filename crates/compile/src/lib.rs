@@ -1,16 +1,16 @@
-//! C to an eBPF object, by a clang that is locked in.
+//! Compiles C to an eBPF object, with clang in a sandbox.
 //!
-//! The source may come from any user. clang runs in a process of its own, `europa compiler`, that
-//! reads the system's headers, the headers of eBPF that are written for it, and the folders that
-//! the caller names; `#include "/etc/shadow"` and `.incbin` find nothing else. It writes to a pipe,
-//! reaches no network, and its time and memory are limited.
+//! The source may come from any user. clang runs in a separate process, `europa compiler`. It can
+//! read the system's headers, generated headers for eBPF, and the folders that the caller names;
+//! `#include "/etc/shadow"` and `.incbin` find no other file. It writes to a pipe, reaches no
+//! network, and its time and memory are limited.
 //!
 //! | module  | what it does                                             |
 //! |---------|----------------------------------------------------------|
 //! | `role`  | the process that locks itself in and becomes clang       |
 //! | `run`   | starts that process and collects what it writes          |
 //!
-//! An object says nothing of temporary folders: the same source gives the same object.
+//! An object contains no path of a temporary folder: equal sources give equal objects.
 
 mod role;
 mod run;
@@ -29,7 +29,7 @@ use run::run;
 pub struct Flags {
     /// Macros to define, each `NAME` or `NAME=VALUE`.
     pub define: Vec<String>,
-    /// Folders with headers, beside the source's own.
+    /// Folders with headers, in addition to the source's folder.
     pub include: Vec<PathBuf>,
 }
 
@@ -38,11 +38,11 @@ pub struct Flags {
 pub struct Compiled {
     /// The object.
     pub object: Vec<u8>,
-    /// Warnings, as clang words them; mostly empty.
+    /// clang's warnings; usually empty.
     pub warnings: String,
 }
 
-/// Why there is no object.
+/// The reason why there is no object.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
     /// The source has mistakes: clang's messages.
@@ -62,7 +62,7 @@ impl From<io::Error> for CompileError {
 /// Compiles a file. Headers in its own folder are found. Messages name it by the path as given.
 ///
 /// # Errors
-/// The source's mistakes, or why clang could not work.
+/// The source's mistakes, or a failure of clang.
 pub fn compile(source: &Path, flags: &Flags) -> Result<Compiled, CompileError> {
     let place = |path: &Path| {
         let failed = |error| CompileError::Failed(format!("{}: {error}", path.display()));
@@ -82,7 +82,7 @@ pub fn compile(source: &Path, flags: &Flags) -> Result<Compiled, CompileError> {
 /// Compiles a text that belongs to a file of this name. It finds the system's headers only.
 ///
 /// # Errors
-/// The text's mistakes, or why clang could not work.
+/// The text's mistakes, or a failure of clang.
 pub fn compile_text(name: &Path, text: &str) -> Result<Compiled, CompileError> {
     let folder = tempfile::tempdir()?;
     let name = name.file_name().unwrap_or("program.c".as_ref());
@@ -91,8 +91,8 @@ pub fn compile_text(name: &Path, text: &str) -> Result<Compiled, CompileError> {
     clang(Path::new(name), Some(place), &[place.to_owned()], &Flags::default())
 }
 
-/// Has clang compile `source`, in the folder `within` if there is one. `readable` are the source's own
-/// folder and those with more headers.
+/// Runs clang on `source`, in the folder `within` if there is one. `readable` are the source's
+/// folder and other folders with headers.
 fn clang(
     source: &Path,
     within: Option<&Path>,
@@ -106,7 +106,7 @@ fn clang(
         command.arg("--read").arg(folder);
     }
     command.args(["--", "clang", "-O2", "-g", "-target", "bpf", "-mcpu=v3", "-Wall"]);
-    // Paths in messages are those that were typed.
+    // Messages contain the paths that the user typed.
     command.args(["-fno-color-diagnostics", "-c", "-o", "-"]);
     // Debugging information names files: without temporary folders it is the same each time.
     for (folder, name) in
@@ -142,8 +142,8 @@ fn headers() -> io::Result<tempfile::TempDir> {
     for (name, text) in libbpf_sys::API_HEADERS {
         fs::write(folder.path().join("bpf").join(name), text)?;
     }
-    // The C library's headers ask for this one when the machine is not theirs; Debian has it only
-    // beside its libraries for 32 bits.
+    // The C library's headers include this one if the target is not the machine's; Debian has it
+    // only in the package of 32-bit libraries.
     fs::create_dir(folder.path().join("gnu"))?;
     fs::write(folder.path().join("gnu/stubs-32.h"), "")?;
     Ok(folder)

@@ -10,8 +10,9 @@ use europa_sandbox::{ToolLimits, lock_tool};
 /// Limits for clang, which takes less than a second for a header of the system.
 const LIMITS: ToolLimits = ToolLimits { cpu_seconds: 30, address_space_bytes: 4 << 30 };
 
-/// Locks this process in and has it execute clang: `command` is clang and its arguments, `readable` what
-/// it may read beside the system's folders. Returns only if that failed, with the reason.
+/// Confines this process and executes clang: `command` is clang with its arguments, `readable` are
+/// the folders that it may read in addition to the system's. Returns only if that failed, with the
+/// reason.
 pub fn become_compiler(readable: &[PathBuf], command: &[String]) -> String {
     let Some((program, arguments)) = command.split_first() else {
         return "there is no command".into();

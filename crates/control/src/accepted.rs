@@ -1,4 +1,4 @@
-//! Desired state at hand, and its next revision.
+//! The accepted desired state, and its next revision.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use europa_api::{Documents, Kept, Key};
 
 use crate::store::Stored;
 
-/// Desired state, as it was written down last.
+/// Desired state in its last written form.
 #[derive(Clone, Default)]
 pub struct Accepted {
     /// One more with each change.
     pub revision: u64,
-    /// Documents as they are kept, in their order.
+    /// Documents in their stored form and order.
     pub stored: Arc<Vec<Stored>>,
     /// The same, checked and completed.
     pub documents: Arc<Documents>,
@@ -21,19 +21,19 @@ pub struct Accepted {
 /// A change of desired state, all or nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Commit {
-    /// The revision that it builds on.
+    /// The revision that the change is based on.
     pub base: u64,
-    /// Its own.
+    /// The new revision.
     pub revision: u64,
     /// Documents that are new or changed.
     pub put: Vec<Stored>,
-    /// Documents that go.
+    /// Removed documents.
     pub remove: Vec<Key>,
 }
 
 impl Accepted {
-    /// The desired state of `documents`, kept as `kept`, after this one; and the change that leads
-    /// to it. `now`: the time of day, as RFC 3339 has it.
+    /// The successor of this desired state, with `documents`, stored as `kept`; and the change
+    /// between them. `now` is the time of day in the form of RFC 3339.
     pub fn next(&self, documents: Arc<Documents>, kept: &[Kept], now: &str) -> (Self, Commit) {
         let before: HashMap<&Key, &Stored> =
             self.stored.iter().map(|stored| (&stored.key, stored)).collect();

@@ -23,9 +23,9 @@ pub struct Engine {
     job: Option<Job>,
     /// The plan that is being computed.
     planning: Option<Planning>,
-    /// Submissions that came while there was a job.
+    /// Submissions that arrived during a job.
     waiting: VecDeque<(Submission, Reply)>,
-    /// That of the last job or plan.
+    /// The ticket of the last job or plan.
     ticket: Ticket,
     /// The last state that a look has found to be as desired.
     quiet: Option<Quiet>,
@@ -33,7 +33,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// One that has accepted this before.
+    /// An engine with this accepted state.
     pub fn new(accepted: Accepted) -> Self {
         Self { accepted, ..Self::default() }
     }
@@ -77,8 +77,8 @@ impl Engine {
         self.witness = witness;
     }
 
-    /// Gives the current change a turn, or begins the next. Returns whether there is more to do at
-    /// once.
+    /// Runs a turn of the current change, or begins the next one. Returns whether it can continue
+    /// at once.
     pub fn turn(&mut self, machine: &mut impl Machine, now: Time) -> bool {
         let mut witness = self.witness.take();
         let more = self.turn_on(&mut Watched { machine, witness: &mut witness }, now);
@@ -122,7 +122,7 @@ impl Engine {
         }
     }
 
-    /// When it is to have a turn, though nothing has happened.
+    /// The time of its next turn if no event happens.
     pub fn due(&self) -> Option<Time> {
         self.job.as_ref().map(Job::due)
     }
@@ -148,7 +148,7 @@ impl Engine {
         self.ask(For::Apply(submitted, reply), Arc::new(documents), machine);
     }
 
-    /// A job has failed: the state of before comes back, if anything was changed.
+    /// A job has failed: restores the former state, if anything was changed.
     fn take_back<M: Machine>(
         &mut self,
         job: Job,
@@ -198,7 +198,7 @@ impl Engine {
 
     /// A plan was computed.
     pub fn planned(&mut self, plan: Plan) {
-        // That of a job that has failed meanwhile is of no use.
+        // A plan for a job that has failed is useless.
         if let Some(planning) = self.planning.as_mut().filter(|one| one.ticket == plan.ticket) {
             planning.answer = Some(plan);
         }
@@ -211,7 +211,7 @@ impl Engine {
         }
     }
 
-    /// A router does not come up, or has ended.
+    /// A router does not start, or has ended.
     pub fn failed(&mut self, router: &str, why: &str) {
         self.refused(Effect::AddRouter, router, Err(why));
         if let Some(job) = &mut self.job {
@@ -227,7 +227,7 @@ impl Engine {
         }
     }
 
-    /// Programs of a router's slow path have read their files again, or one has failed to.
+    /// Programs of a router's slow path have reloaded their files, or one has failed to.
     pub fn reloaded(&mut self, ticket: Ticket, router: &str, outcome: Result<(), &str>) {
         self.refused(Effect::StartSlowPaths, router, outcome);
         if let Some(job) = &mut self.job {
@@ -235,7 +235,7 @@ impl Engine {
         }
     }
 
-    /// A router has ended that was to answer updates: it begins again with their contents.
+    /// A router that had updates pending has ended: its new process starts with their contents.
     pub fn no_updates(&mut self, router: &str) {
         if let Some(job) = &mut self.job {
             job.no_updates(router);

@@ -1,7 +1,7 @@
 //! One change: checked, carried out step by step, committed; or taken back.
 //!
-//! Desired state is written down last, once everything that it wants is there. A node that is
-//! killed before finds the state of before in its store and goes back to that.
+//! Desired state is stored last, once all its objects exist. A node that is killed earlier finds
+//! the former state in its store and restores that.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,17 +16,17 @@ use crate::machine::{Machine, Note, Stop, Taken, Ticket, Time, Verdict};
 use crate::purpose::{Ended, Progress, Purpose};
 use crate::question::Planned;
 
-/// How long routers may take to become ready once all steps are taken.
+/// Time in which routers must become ready once all steps are taken.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How far a job is.
+/// The phase of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     /// Configurations are tried.
     Checking,
     /// Steps are taken.
     Steps,
-    /// Other steps are computed, as the facts about a device are others.
+    /// Other steps are being computed, because facts about a device have changed.
     Planning,
     /// Desired state is written down.
     Committing,
@@ -40,15 +40,15 @@ pub(crate) struct Job {
     steps: VecDeque<Step>,
     pub(crate) applied: Applied,
     phase: Phase,
-    /// Something was changed: a failure has to be taken back.
+    /// Something was changed: a failure must be undone.
     pub(crate) touched: bool,
     /// Routers that must become ready.
     awaited: BTreeSet<RouterId>,
-    /// Answers to updates that are still to come, by router.
+    /// Outstanding answers to updates, by router.
     updates: BTreeMap<RouterId, usize>,
     /// Slow paths whose programs are still to read their files again.
     reloads: usize,
-    /// The id of this job's updates and reloads: answers to those of others do not count.
+    /// The id of this job's updates and reloads: answers with other ids do not count.
     ticket: Ticket,
     failure: Option<Failure>,
     /// Objects in doubt after a failed step of a tolerant job: steps that need them are left out.
@@ -64,7 +64,7 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// A job that makes `documents` real by a plan for the state `actual`. Nothing has been done.
+    /// A job that realises `documents` by a plan for the state `actual`. Nothing is done yet.
     pub(crate) fn new(
         purpose: Purpose,
         documents: Arc<Documents>,
@@ -96,7 +96,7 @@ impl Job {
         }
     }
 
-    /// Whether there is anything to be done.
+    /// Whether there is nothing to do.
     pub(crate) fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
@@ -111,12 +111,12 @@ impl Job {
         !self.steps.is_empty()
     }
 
-    /// It is as much as can be, not all or nothing.
+    /// The job does as much as possible, and does not fail as a whole.
     fn is_tolerant(&self) -> bool {
         !matches!(self.purpose, Purpose::Apply { .. })
     }
 
-    /// Checks everything that can be checked before anything is changed.
+    /// Checks everything that can be checked before a change.
     pub(crate) fn check(&mut self, machine: &mut impl Machine) -> Result<(), Box<ProblemDetails>> {
         let wrong =
             |why: Failure| Box::new(ProblemDetails::configuration(why.text).faults(why.faults));
@@ -132,7 +132,7 @@ impl Job {
         Ok(())
     }
 
-    /// Goes on as far as can be without waiting.
+    /// Runs until it has to wait.
     pub(crate) fn turn(&mut self, machine: &mut impl Machine, now: Time) -> Progress {
         match self.phase {
             Phase::Checking => self.hear_checks(machine),
@@ -227,7 +227,7 @@ impl Job {
                 return Progress::More;
             }
         }
-        // Slow work may also go on after the last step.
+        // Slow work may also continue after the last step.
         self.until = now + PATIENCE;
         // A device may have turned out to be able to do less than was thought.
         if matches!(step, Step::AdaptPort { .. }) && !self.desired.knows_ports_of(&machine.actual())
@@ -241,7 +241,7 @@ impl Job {
         Progress::More
     }
 
-    /// Another plan is there: its steps are those that are left.
+    /// Another plan has arrived: its steps replace the remaining ones.
     pub(crate) fn replanned(&mut self, planned: Planned, machine: &mut impl Machine) {
         self.phase = Phase::Steps;
         let Planned { desired, steps, .. } = planned;
@@ -262,7 +262,7 @@ impl Job {
         self.failure = Some(why.to_owned().into());
     }
 
-    /// All objects are there: the steps beside them follow, and the state is written down.
+    /// All objects exist: the additional settings follow, and the state is stored.
     fn settle(&mut self, machine: &mut impl Machine) -> Progress {
         if let Err(why) = machine.settle() {
             if !self.is_tolerant() {
@@ -288,7 +288,7 @@ impl Job {
         format!("not ready within {} s: {names}", PATIENCE.as_secs()).into()
     }
 
-    /// When it is to have a turn, though nothing has happened.
+    /// The time of its next turn if no event happens.
     pub(crate) fn due(&self) -> Time {
         self.until
     }
@@ -298,7 +298,7 @@ impl Job {
         self.awaited.remove(router);
     }
 
-    /// A router does not come up.
+    /// A router does not start.
     pub(crate) fn failed(&mut self, router: &str, why: &str) {
         if self.awaited.remove(router) {
             self.failure = Some(of_router(router, why));
@@ -321,7 +321,7 @@ impl Job {
         }
     }
 
-    /// Programs of a router's slow path have read their files again, or one has failed to.
+    /// Programs of a router's slow path have reloaded their files, or one has failed to.
     pub(crate) fn reloaded(&mut self, ticket: Ticket, router: &str, outcome: Result<(), &str>) {
         if ticket != self.ticket {
             return;

@@ -1,6 +1,6 @@
-//! Carries out plans over a machine: accepts documents, takes steps, takes them back.
+//! Carries out plans on a machine: accepts documents, takes steps, undoes them.
 //!
-//! The [`Engine`] decides; it never touches anything itself. All its effects are behind the trait
+//! The [`Engine`] decides, and has no effects of its own. All effects are behind the trait
 //! [`Machine`], so that the same engine runs on a real host and on a simulated one. It takes the
 //! time as an argument, and events by its methods.
 //!

@@ -1,4 +1,4 @@
-//! Everything that the engine has done to the world.
+//! All effects that the engine has on the machine.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ pub trait Machine {
     /// The actual state, as far as it is known.
     fn actual(&self) -> Actual;
 
-    /// Has a plan computed by [`Question::answer`], and calls [`crate::Engine::planned`] with it. That
-    /// takes up to a second: not in the thread that others wait for.
+    /// Computes a plan by [`Question::answer`], and calls [`crate::Engine::planned`] with it. As
+    /// that takes up to a second, it must run in another thread than the engine's.
     fn plan(&mut self, question: Question);
 
     /// Frees memory, which takes milliseconds if it is much.
@@ -37,28 +37,29 @@ pub trait Machine {
     /// The first resource that is lacking, and how much is left.
     fn admit(&mut self, desired: &Desired) -> Result<(), Failure>;
 
-    /// Has the configurations of these routers tried in a sandbox; [`Machine::verdict`] tells.
+    /// Starts to test the configurations of these routers in a sandbox; [`Machine::verdict`]
+    /// returns the result.
     ///
     /// # Errors
-    /// They cannot be tried.
+    /// They cannot be tested.
     fn check(&mut self, plans: &[Arc<RouterPlan>]) -> Result<(), Failure>;
 
     /// The results of the configurations that are tried.
     fn verdict(&mut self) -> Verdict;
 
-    /// Whether a further process may be started now.
+    /// Whether another process may be started now.
     fn may_start(&self) -> bool;
 
-    /// From now on these documents hold for all later starts.
+    /// From now on these documents apply to all later starts.
     fn want(&mut self, documents: &Arc<Documents>);
 
-    /// Takes a step. `ahead` are those that follow; `ticket` goes with the answers to updates.
+    /// Takes a step. `ahead` are the steps that follow; `ticket` identifies the answers to updates.
     ///
     /// # Errors
     /// The reason why a step failed; [`Machine::actual`] has the state after it.
     fn take(&mut self, step: &Step, ahead: &VecDeque<Step>, ticket: Ticket) -> Result<Taken, Stop>;
 
-    /// Has all that stands beside ports and routers (queues, meters, control groups) be as wanted.
+    /// Applies the settings beside ports and routers: queues, meters, control groups.
     ///
     /// # Errors
     /// The parts that are impossible.
@@ -82,15 +83,16 @@ pub struct Ticket(pub u64);
 /// The result of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// It is done.
+    /// The step is complete.
     Done,
     /// A router begins; [`crate::Engine::ready`] or [`crate::Engine::failed`] follows.
     Begun,
-    /// A router has been told changes.
+    /// A router has got updates.
     Told {
-        /// How many; [`crate::Engine::updated`] follows for each.
+        /// Number of updates; [`crate::Engine::updated`] follows for each.
         updates: usize,
-        /// It is not ready yet: [`crate::Engine::ready`] or [`crate::Engine::failed`] follows, too.
+        /// The router is not ready yet: [`crate::Engine::ready`] or [`crate::Engine::failed`]
+        /// follows, too.
         begins: bool,
     },
     /// Programs of this many slow paths read their files again; [`crate::Engine::reloaded`]
@@ -101,9 +103,9 @@ pub enum Taken {
 /// Why a step was not taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// It cannot be taken.
+    /// The step is impossible.
     Failed(Failure),
-    /// It can be tried again: its needs are about to come back.
+    /// The step can be tried again: its requirements will soon be met.
     NotNow(Failure),
 }
 
@@ -116,20 +118,20 @@ impl From<Failure> for Stop {
 /// The answers about configurations that are tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// They are still tried.
+    /// The test still runs.
     NotYet,
     /// All are right; the warnings.
     Right(Vec<String>),
-    /// One is wrong: file, line and the text underlined.
+    /// A configuration is wrong: file, line and the text underlined.
     Wrong(String),
     /// The attempt failed.
     Failed(String),
 }
 
-/// Something that has happened.
+/// An event to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Note<'a> {
-    /// A port's device is not there.
+    /// A port's device is missing.
     Missing(&'a str, &'a str),
     /// A change was carried out: its differences.
     Applied(&'a str),

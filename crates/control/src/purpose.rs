@@ -1,36 +1,36 @@
-//! Why a change is carried out, how far it is, and its end.
+//! The purpose, progress and end of a change.
 
 use europa_api::rest::{Applied, ProblemDetails};
 use europa_plan::PortId;
 
 use crate::submission::Reply;
 
-/// Why a job is done.
+/// The purpose of a job.
 pub(crate) enum Purpose {
-    /// A document wants it.
+    /// A request to apply documents.
     Apply { reply: Reply },
-    /// The accepted state is not all there: as much as possible is done.
+    /// Parts of the accepted state are missing: the job does as much as possible.
     Restore,
     /// The error to return once the state of before is back.
     Rollback {
         reply: Reply,
         why: Box<ProblemDetails>,
-        /// Ports that were open before.
+        /// Ports that were open at the job's start.
         open: Vec<PortId>,
     },
 }
 
-/// Where a job stands after a turn.
+/// The state of a job after a turn.
 pub(crate) enum Progress {
-    /// There is more to do at once.
+    /// It can continue at once.
     More,
-    /// It waits for something.
+    /// It waits for an event.
     Waits,
     /// It needs another plan.
     Again,
-    /// It has ended well.
+    /// It has succeeded.
     Done,
-    /// It cannot be done.
+    /// It has failed.
     Failed(Box<ProblemDetails>),
 }
 

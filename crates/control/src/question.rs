@@ -31,7 +31,7 @@ pub(crate) enum About {
     Rest(Option<Quiet>),
     /// The steps.
     Steps,
-    /// The missing parts, given the ports that were open before.
+    /// The missing parts, given the ports that were open at the start.
     Left(Vec<PortId>),
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Quiet {
 /// The answer to a question.
 pub struct Plan {
     pub(crate) ticket: Ticket,
-    /// The state that it holds for.
+    /// The state that the plan was computed for.
     pub(crate) actual: Arc<Actual>,
     pub(crate) found: Found,
     /// The first look at a device that failed.
@@ -69,7 +69,7 @@ pub(crate) enum Found {
     Quiet,
     /// Missing parts.
     Left(Vec<String>),
-    /// It could not be computed.
+    /// The plan could not be computed.
     Failed,
 }
 
@@ -78,7 +78,8 @@ pub(crate) struct Planned {
     pub(crate) desired: Desired,
     pub(crate) steps: VecDeque<Step>,
     pub(crate) applied: Applied,
-    /// The accepted state after a change, and the way there; none if the documents stay.
+    /// The accepted state after a change, and the change itself; `None` if the documents stay the
+    /// same.
     pub(crate) next: Option<(Accepted, Commit)>,
 }
 
@@ -132,7 +133,7 @@ impl Plan {
 }
 
 impl Quiet {
-    /// Whether everything that a plan depends on is as it was when there was nothing to do. A plan of
+    /// Whether nothing that a plan depends on has changed since there was nothing to do. A plan of
     /// many routers takes far longer than this.
     fn still_holds(
         &self,
@@ -154,7 +155,7 @@ impl Submitted {
         let (mut all, unchanged): (Vec<Change>, u64) = difference(&before, &self.kept);
         let written = all.len();
         changes(&steps, actual, &mut all);
-        // Documents that stay, of objects that do not.
+        // Unchanged documents of objects that are removed.
         let moved = all.len().saturating_sub(written) as u64;
         let applied = Applied {
             dry_run: self.dry_run,
@@ -171,10 +172,10 @@ impl Submitted {
     }
 }
 
-/// The missing parts of desired state, given the ports that were `open` before.
+/// The missing parts of desired state, given the ports that were `open` at the start.
 fn left(open: &[PortId], desired: &Desired, steps: &[Step], actual: &Actual) -> Vec<String> {
     let mut left = list(steps, actual);
-    // Without its device, no step opens or changes a port.
+    // A port without its device cannot be opened or changed.
     let lost = open.iter().filter(|port| desired.missing.contains_key(*port));
     left.extend(lost.map(|port| format!("open port {port}")));
     left

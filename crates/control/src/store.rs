@@ -1,4 +1,4 @@
-//! Where desired state is kept. A trait, so that a cluster can keep it elsewhere.
+//! The storage of desired state. A trait, so that a cluster can store it elsewhere.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::accepted::Commit;
 
-/// A document as it is kept.
+/// A document in its stored form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
     /// Its key.
     pub key: Key,
-    /// Its place among all documents: routers are started in this order.
+    /// Its rank among all documents: routers are started in this order.
     pub order: u64,
-    /// Times that it was changed, counted from 1.
+    /// Number of its changes, counted from 1.
     pub generation: u64,
     /// When it was changed last, as RFC 3339 has it.
     pub changed: String,
     /// The document, as JSON.
     pub document: String,
-    /// The Click configuration of the file that it names, or that stands in it.
+    /// The Click configuration of the file that it names, or of its own text.
     pub configuration: Option<StoredConfiguration>,
 }
 
-/// A token as it is kept, without its secret.
+/// A token in its stored form, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredToken {
     /// The token's description.
@@ -35,12 +35,12 @@ pub struct StoredToken {
     pub hash: String,
 }
 
-/// A Click configuration as it is kept.
+/// A Click configuration in its stored form.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredConfiguration {
     /// The file's name for messages.
     pub file: String,
-    /// Line of that file that it begins at.
+    /// The line of that file where it begins.
     pub first_line: usize,
     /// The configuration.
     pub text: String,
@@ -84,7 +84,7 @@ pub enum StoreError {
         /// The newest readable format.
         known: u64,
     },
-    /// Not written by us.
+    /// The store was not written by Europa.
     #[error("{what} cannot be read: {error}")]
     Damaged {
         /// The document.
@@ -96,27 +96,28 @@ pub enum StoreError {
 
 /// A place where desired state survives the node.
 pub trait Store: Send {
-    /// Everything that is kept.
+    /// Reads the whole store.
     ///
     /// # Errors
     /// The error that prevents reading it.
     fn load(&self) -> Result<Snapshot, StoreError>;
 
-    /// Makes these changes, all or none, if the revision is the one that they build on; they are on
-    /// the disk when this returns. A slice that goes takes its numbered rules along, a user its tokens.
+    /// Makes these changes, all or none, if the store has the revision that they are based on; they
+    /// are on the disk when this returns. Numbered rules are removed with their slice, tokens with
+    /// their user.
     ///
     /// # Errors
     /// The error that prevents writing them.
     fn change(&mut self, commit: &Commit) -> Result<(), StoreError>;
 
-    /// The rules that slices have beside those of documents, by slice, as numbers and JSON.
+    /// The rules of slices that are not in documents, by slice, as numbers and JSON.
     ///
     /// # Errors
     /// The error that prevents reading them.
     fn filters(&self) -> Result<BTreeMap<String, NumberedRules>, StoreError>;
 
-    /// Removes rules of a slice and then makes others, all or none; they are on the disk when
-    /// this returns.
+    /// Removes rules of a slice and then adds rules, all or none; they are on the disk when this
+    /// returns.
     ///
     /// # Errors
     /// The error that prevents writing it.
@@ -133,8 +134,8 @@ pub trait Store: Send {
     /// The error of reading them.
     fn tokens(&self) -> Result<Vec<StoredToken>, StoreError>;
 
-    /// Removes tokens by their ids and then adds others, all or none; they are on the disk when this
-    /// returns.
+    /// Removes tokens by their ids and then adds tokens, all or none; they are on the disk when
+    /// this returns.
     ///
     /// # Errors
     /// The error of writing them.
@@ -145,7 +146,7 @@ pub trait Store: Send {
 pub type NumberedRules = Vec<(u32, String)>;
 
 impl Stored {
-    /// As the checks want it.
+    /// The document in the form that the checks use.
     pub fn kept(&self) -> Kept {
         Kept {
             key: self.key.clone(),

@@ -5,15 +5,15 @@ use europa_api::{Documents, Kept};
 
 /// Desired state that was read and checked as text.
 pub struct Submission {
-    /// Revision that it was checked against.
+    /// The revision that it was checked against.
     pub base: u64,
     /// All documents.
     pub documents: Documents,
-    /// The same, as they are kept.
+    /// The same documents in their stored form.
     pub kept: Vec<Kept>,
     /// Only list the changes.
     pub dry_run: bool,
-    /// When it came, as RFC 3339 has it.
+    /// The time of its arrival, in the form of RFC 3339.
     pub at: String,
 }
 

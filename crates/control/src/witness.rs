@@ -1,7 +1,8 @@
-//! A witness of effects: it receives a record before and after each, and of later answers.
+//! A witness of effects: it receives a record before and after each effect, and of each later
+//! answer.
 //!
-//! The contract test gives the engine of a real node and that of a simulated machine one each, and
-//! compares their records. Without a witness nothing is recorded.
+//! The contract test gives a witness to the engine of a real node and one to that of a simulated
+//! machine, and compares the records. Without a witness nothing is recorded.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,7 +16,7 @@ use crate::accepted::Commit;
 use crate::machine::{Machine, Note, Stop, Taken, Ticket, Verdict};
 use crate::question::Question;
 
-/// Something that the engine has done to the machine.
+/// An effect of the engine on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[allow(missing_docs)] // Steps of the plan, by their names, and four more.
 pub enum Effect {
@@ -44,13 +45,13 @@ pub enum Effect {
 /// The result of an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Ending {
-    /// It is done, or has begun.
+    /// It is complete, or has begun.
     Well,
     /// It can be tried again.
     NotNow,
-    /// It failed, and the known state is the same.
+    /// It failed, and the known state is unchanged.
     Refused,
-    /// It failed, and the known state is another one.
+    /// It failed, and the known state has changed.
     Half,
     /// A later answer is a refusal.
     RefusedLater,
@@ -63,17 +64,18 @@ pub struct Record {
     pub effect: Effect,
     /// The object; empty if it concerns many.
     pub object: String,
-    /// The result; none before it.
+    /// The result; `None` before the effect.
     pub ending: Option<Ending>,
     /// The error.
     pub why: String,
-    /// The objects that are there after it, sorted: a kind and a name each.
+    /// The objects that exist after it, sorted: a kind and a name each.
     pub objects: Vec<String>,
 }
 
 /// Receives records of effects.
 pub trait Witness: Send {
-    /// An effect is tried, has ended, or has been answered. The engine goes on when this returns.
+    /// Receives the record of an effect that begins, has ended, or has been answered. The engine
+    /// continues when this returns.
     fn hear(&mut self, record: Record);
 }
 
@@ -152,7 +154,7 @@ impl<M: Machine> Watched<'_, M> {
         });
     }
 
-    /// Does something to the machine, and has the witness hear of it.
+    /// Runs an effect on the machine, and reports it to the witness.
     fn watch<T, E>(
         &mut self,
         (effect, object): (Effect, String),
@@ -268,7 +270,7 @@ impl<M: Machine> Machine for Watched<'_, M> {
             machine.commit(commit);
             Ok::<(), Failure>(())
         };
-        // Its answer comes later.
+        // The effect's answer follows later.
         let _ = self.watch(what, commit, |why| (false, why));
     }
 
@@ -283,7 +285,7 @@ impl Record {
         Self { effect, object, ending: None, why: String::new(), objects: Vec::new() }
     }
 
-    /// A refusal that comes later.
+    /// A refusal that arrives later.
     pub(crate) fn later(effect: Effect, object: &str, why: &str) -> Self {
         Self {
             effect,

@@ -19,7 +19,7 @@ const THREAD: f64 = 10.0;
 pub(crate) const MARGIN: f64 = 20.0;
 /// For the title.
 pub(crate) const HEAD: f64 = 34.0;
-/// How often boxes are moved towards their neighbours.
+/// Number of rounds that move boxes towards their neighbours.
 const ROUNDS: usize = 40;
 
 /// A rectangle, in pixels.
@@ -35,12 +35,12 @@ pub struct Rectangle {
     pub height: f64,
 }
 
-/// Where everything is.
+/// The positions of all boxes and lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layout {
     /// By box.
     pub boxes: Vec<Rectangle>,
-    /// By line: the points it goes through, in its direction.
+    /// By line: its points, in its direction.
     pub lines: Vec<Vec<(f64, f64)>>,
     /// Width of the drawing.
     pub width: f64,
@@ -77,7 +77,7 @@ pub fn layout(diagram: &Diagram) -> Layout {
     for rank in &ordered.ranks {
         let thick = rank.iter().map(|place| sizes[*place].1).fold(0.0, f64::max);
         across.push((at, thick));
-        // Where many lines go from rank to rank they need room.
+        // A gap between ranks with many lines needs more room.
         let lines: usize = rank.iter().map(|place| ordered.places[*place].behind.len()).sum();
         let crowded = (lines as f64 * 1.5).min(40.0);
         at += thick + RANK_GAP + crowded + if diagram.sideways { 20.0 } else { 0.0 };
@@ -106,7 +106,7 @@ pub fn layout(diagram: &Diagram) -> Layout {
             let (near, far) = (start + (thick - own) / 2.0, start + (thick + own) / 2.0);
             let end = |side: i32| along[place] + f64::from(side) / 1000.0 * (sizes[place].0 - 8.0);
             let link = |step: usize| {
-                // The line's own entry among those of two neighbours.
+                // The line's own entry among the entries between two neighbours.
                 let (a, b) = (way[step], way[step + 1]);
                 sides(&ordered, diagram, index, (a, b))
             };
@@ -123,7 +123,7 @@ pub fn layout(diagram: &Diagram) -> Layout {
             }
         }
         if way.len() == 1 {
-            // From a box to itself: around its side.
+            // A line from a box to itself leads around its side.
             let Rectangle { x, y, width, height } = boxes[line.from.0];
             points = vec![
                 (x + width * 0.75, y + height),
@@ -146,7 +146,7 @@ pub fn layout(diagram: &Diagram) -> Layout {
     Layout { boxes, lines, width: (width + MARGIN).max(title), height: height + MARGIN }
 }
 
-/// Where on their sides a line leaves the first place and comes to the second.
+/// The positions on their sides where a line leaves the first place and reaches the second.
 fn sides(ordered: &Ordered, diagram: &Diagram, line: usize, (a, b): (usize, usize)) -> (i32, i32) {
     let of = &diagram.lines[line];
     let side = |(index, place): (usize, usize), outputs: bool| {
@@ -202,8 +202,8 @@ fn along(ordered: &Ordered, sizes: &[(f64, f64)]) -> Vec<f64> {
     at
 }
 
-/// Puts the places of a rank as near to where they want to be as their order and distances
-/// allow: weighted isotonic regression by pooling adjacent violators.
+/// Moves the places of a rank as near to their desired positions as order and distances allow:
+/// weighted isotonic regression by pooling adjacent violators.
 fn apart(rank: &[usize], wanted: &[(f64, f64)], sizes: &[(f64, f64)], at: &mut [f64]) {
     let mut offset = 0.0;
     let mut offsets = Vec::with_capacity(rank.len());

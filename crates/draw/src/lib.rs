@@ -9,9 +9,8 @@
 //! | `chart`  | bars, dots and curves                                                |
 //!
 //! The layout is that of Sugiyama, Tagawa and Toda (1981): ranks by longest path, long lines
-//! cut by places to go through, crossings reduced by barycentres. Boxes of a rank are then
-//! moved towards what they are connected to, by isotonic regression, which keeps their order
-//! and distances.
+//! divided by intermediate places, crossings reduced by barycentres. Boxes of a rank are then moved
+//! towards their neighbours by isotonic regression, which keeps their order and distances.
 
 pub mod chart;
 mod dot;
@@ -39,23 +38,23 @@ pub struct Diagram {
 /// A box with text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Box {
-    /// Lines of text; the first stands out.
+    /// Lines of text; the first one is emphasised.
     pub text: Vec<String>,
-    /// The full text, shown when the pointer rests on it.
+    /// The full text, shown under the pointer.
     pub hint: String,
-    /// How it looks.
+    /// Its style.
     pub kind: Kind,
-    /// Boxes of one group have one colour; 0 is none.
+    /// Boxes of one group have one colour; 0 means no group.
     pub group: usize,
-    /// Its rank, if it is known. If it is of one box, it is of all.
+    /// Its rank, if it is given. Either all boxes have one, or none.
     pub rank: Option<usize>,
-    /// Number of places on the side where lines come in and go out; at least 1 is drawn.
+    /// Number of connection points on its input side; at least 1 is drawn.
     pub inputs: usize,
-    /// As above.
+    /// Number of connection points on its output side; at least 1 is drawn.
     pub outputs: usize,
 }
 
-/// How a box looks.
+/// The style of a box.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     /// Straight corners.

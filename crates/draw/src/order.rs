@@ -2,13 +2,13 @@
 
 use crate::Diagram;
 
-/// How often ranks are ordered by their neighbours.
+/// Number of passes that order ranks by their neighbours.
 const SWEEPS: usize = 24;
 
-/// A box, or a place that a long line goes through.
+/// A box, or an intermediate place of a long line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Place {
-    /// The box; none for a place on a line.
+    /// The box; `None` for an intermediate place.
     pub(crate) of: Option<usize>,
     pub(crate) rank: usize,
     /// Neighbours in the rank before and the rank behind, and where on their and our sides
@@ -21,7 +21,7 @@ pub(crate) struct Ordered {
     pub(crate) places: Vec<Place>,
     /// By rank: places in order.
     pub(crate) ranks: Vec<Vec<usize>>,
-    /// By line: the places it goes through, from its lower rank to its higher.
+    /// By line: its places, from its lower rank to its higher one.
     pub(crate) ways: Vec<Vec<usize>>,
     /// By line: whether it is drawn against its direction.
     pub(crate) reversed: Vec<bool>,
@@ -33,7 +33,7 @@ pub(crate) fn on_side(index: usize, count: usize) -> i32 {
     (2 * index as i32 + 1) * 1000 / (2 * count) - 500
 }
 
-/// Ranks and orders everything.
+/// Assigns ranks and orders them.
 pub(crate) fn order(diagram: &Diagram) -> Ordered {
     let ranks = ranks(diagram);
     let mut places: Vec<Place> = (0..diagram.boxes.len())
@@ -87,7 +87,7 @@ pub(crate) fn order(diagram: &Diagram) -> Ordered {
     Ordered { places, ranks: best, ways, reversed }
 }
 
-/// Sorts a rank by the mean place of what its boxes are connected to.
+/// Sorts a rank by the mean position of the boxes' neighbours.
 fn sort(places: &[Place], order: &mut [Vec<usize>], rank: usize, down: bool) {
     let other = if down { rank - 1 } else { rank + 1 };
     let mut position = vec![0.0; places.len()];
@@ -101,7 +101,7 @@ fn sort(places: &[Place], order: &mut [Vec<usize>], rank: usize, down: bool) {
             let near = if down { &places[*place].before } else { &places[*place].behind };
             let sum: f64 =
                 near.iter().map(|(n, side, _)| position[*n] + f64::from(*side) / 1000.0).sum();
-            // A box without connections there stays where it is.
+            // A box without connections there keeps its position.
             (if near.is_empty() { at as f64 } else { sum / near.len() as f64 }, *place)
         })
         .collect();
@@ -133,7 +133,7 @@ fn crossings(places: &[Place], order: &[Vec<usize>]) -> usize {
     count
 }
 
-/// Ranks by longest path, lines that lead back left out; or those that are given.
+/// Ranks by longest path, without lines that lead back; or the given ranks.
 fn ranks(diagram: &Diagram) -> Vec<usize> {
     if diagram.boxes.iter().any(|of| of.rank.is_some()) {
         return diagram.boxes.iter().map(|of| of.rank.unwrap_or(0)).collect();
@@ -147,10 +147,10 @@ fn ranks(diagram: &Diagram) -> Vec<usize> {
             entered[line.to.0] += 1;
         }
     }
-    // Beginnings first, so that what leads back is what one would call that.
+    // Boxes without inputs come first, so that the lines that lead back are the expected ones.
     let mut starts: Vec<usize> = (0..count).collect();
     starts.sort_by_key(|index| entered[*index]);
-    // 0: not seen, 1: on the way, 2: done.
+    // 0: not visited, 1: on the current path, 2: finished.
     let mut state = vec![0u8; count];
     let mut finished = Vec::new();
     let mut forward = vec![Vec::new(); count];
@@ -185,7 +185,7 @@ fn ranks(diagram: &Diagram) -> Vec<usize> {
             rank[*to] = rank[*to].max(rank[*at] + 1);
         }
     }
-    // Beginnings stand right before what they lead to.
+    // Boxes without inputs have the rank just before their successors.
     for at in 0..count {
         if entered[at] == 0
             && let Some(first) = forward[at].iter().map(|to| rank[*to]).min()

@@ -54,7 +54,8 @@ impl Class for ChatterSocket {
 }
 
 impl ChatterSocket {
-    /// Sends waiting output, as far as clients take it. Those that are gone or too slow go.
+    /// Sends waiting output, as far as clients accept it. Removes clients that have closed or are
+    /// too slow.
     fn send(&mut self) {
         self.clients.retain_mut(|(stream, waiting)| {
             while !waiting.is_empty() {

@@ -1,23 +1,23 @@
-//! The time that a router sees.
+//! The clock of a router: real or simulated time.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// How far simulated time goes on by itself in a round that found work, in nanoseconds: so
-/// that timers come even if there is always work.
+/// Nanoseconds by which simulated time advances in a round that found work, so that timers expire
+/// even if there is always work.
 const ROUND_NS: u64 = 100;
 
 /// How time passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Pace {
-    /// So many seconds a second.
+    /// This many seconds of simulated time in a second.
     Linear(f64),
-    /// As the machine's, but waits are left out.
+    /// Real time, without waits.
     NoWait,
     /// Only by waits, which take no real time.
     Simulated,
 }
 
-/// A clock that never goes back.
+/// A monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     pace: Pace,
@@ -54,7 +54,7 @@ impl Clock {
         self.pace
     }
 
-    /// Goes on at another pace.
+    /// Continues at another pace.
     pub(crate) fn set_pace(&mut self, pace: Pace) {
         self.base_ns = self.now_ns();
         self.since = Instant::now();
@@ -72,7 +72,7 @@ impl Clock {
             }
     }
 
-    /// A round that found work is over.
+    /// Notes the end of a round that found work.
     pub(crate) fn worked(&mut self) {
         if self.pace == Pace::Simulated {
             self.base_ns += ROUND_NS;

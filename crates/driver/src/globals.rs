@@ -1,4 +1,4 @@
-//! Handlers of the router itself that know of its configuration.
+//! Handlers of the router itself about its configuration.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -23,7 +23,7 @@ pub(crate) fn add_texts(
         .map(|line| line + "\n")
         .collect();
     let classes: String = registry.classes().map(|class| format!("{}\n", class.name)).collect();
-    // The configuration that requires it has given the text up for the memory that it would take.
+    // The configuration that requires it has dropped the text to save memory.
     let config = if compact { flat.clone() } else { text.to_owned() };
     for (name, answer) in [
         ("config", config),
@@ -39,7 +39,7 @@ pub(crate) fn add_texts(
     }
 }
 
-/// How fast time passes: a factor, `nowait`, or `simulation`, which stays so.
+/// The speed of time: a factor, `nowait`, or `simulation`, which cannot be changed.
 pub(crate) fn add_timewarp(router: &mut Router, clock: &Rc<Cell<Clock>>) {
     let simulated = clock.get().pace() == Pace::Simulated;
     let flags = if simulated { Flags::READ } else { Flags::READ.with(Flags::WRITE) };

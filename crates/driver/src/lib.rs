@@ -1,5 +1,5 @@
 //! Runs a Click configuration in this process, as the `click` program does: its options, its
-//! messages, its exit codes. Nothing is isolated here; routers are for that.
+//! messages, its exit codes. It isolates nothing; routers of a node do.
 //!
 //! | file             | concern                                                          |
 //! |------------------|------------------------------------------------------------------|

@@ -1,4 +1,4 @@
-//! From a text to a router, and the mistakes in it, in the words of the `click` program.
+//! From a text to a router. Reports mistakes in the words of the `click` program.
 
 use std::fmt::Write as _;
 use std::io::Read as _;
@@ -52,7 +52,7 @@ pub(crate) fn system(error: &std::io::Error) -> String {
     text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-/// Finds libraries: as they are named, and in the folders of `path`.
+/// Finds libraries: by the given name, and in the folders of `path`.
 fn library(name: &str, path: Option<&str>) -> Option<(String, String)> {
     let from_environment = std::env::var("CLICKPATH").ok();
     let path = path.map(str::to_owned).or(from_environment).unwrap_or_default();
@@ -95,7 +95,7 @@ pub fn check(
     if lines.is_empty() { Ok(graph) } else { Err(lines) }
 }
 
-/// A line for each mistake, and below each unknown class those that may be meant.
+/// A line for each mistake; after an unknown class, similar class names.
 fn advised(errors: &Diagnostics) -> String {
     let unknown = |message: &str| {
         message.starts_with("unknown element class") || message.starts_with("undeclared element")
@@ -168,15 +168,14 @@ pub fn notes(checked: &europa_click::Graph, notes: &[BuildError], warnings: bool
     text
 }
 
-/// Whether a class shows packets one by one, to people or in files.
+/// Whether a class shows packets one by one, to users or in files.
 fn shows_packets(class: &str) -> bool {
     class.contains("Print") || class.contains("Dump") || class.ends_with("Test")
 }
 
-/// Whether it can be seen in which order a graph treats packets. With real interfaces, where
-/// packets come when they come, only if packets are shown or scripts run for them. Without,
-/// also if the user asks for handlers (`asks`) or a script may: they could tell in how large
-/// bursts packets went.
+/// Whether the order in which a graph handles packets is visible. With real interfaces, only if
+/// packets are shown or scripts run for them. Without, also if the user calls handlers (`asks`) or
+/// a script may: their values would depend on the size of bursts.
 pub fn shows_order(graph: &Graph, asks: bool) -> bool {
     let has = |fits: &dyn Fn(&str) -> bool| graph.elements.iter().any(|e| fits(&e.class));
     let arguments = || graph.elements.iter().flat_map(|element| &element.arguments);
@@ -207,14 +206,14 @@ pub fn build(
         .map_err(|found| notes(checked, &found, warnings) + NOT_MADE)
 }
 
-/// The graph as the engine sees it, in Click's order where that shows or is asked for.
+/// The graph in the engine's form, in Click's order where that is visible or requested.
 pub fn graph(checked: &europa_click::Graph, simulated: bool, asks: bool) -> Graph {
     let mut graph = flat(checked);
     graph.one_by_one = simulated || shows_order(&graph, asks);
     graph
 }
 
-/// Writes an error; the common part of several of one element comes once.
+/// Writes an error; the common part of several errors of one element is written once.
 fn say(
     checked: &europa_click::Graph,
     error: &BuildError,
@@ -226,7 +225,7 @@ fn say(
             (*element, *initializing, error.to_string())
         }
         BuildError::Warning { element, initializing, message, .. } => {
-            // Of several patterns, Click says first which one.
+            // If there are several patterns, Click names the number of the wrong one.
             let of = message.split_once(": ").filter(|(of, _)| of.starts_with("pattern "));
             let text = match of {
                 Some((of, message)) => format!("{of}: warning: {message}"),

@@ -1,6 +1,6 @@
 //! The command line of the `click` program.
 
-/// Where a configuration comes from.
+/// The origin of a configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
     /// Standard input.
@@ -23,7 +23,7 @@ pub struct Options {
     pub handlers: Vec<String>,
     /// The handler whose value is the exit code.
     pub exit_handler: Option<String>,
-    /// Where the flat configuration goes; `-` is standard output.
+    /// The destination of the flat configuration; `-` is standard output.
     pub output: Option<String>,
     /// Do not run it.
     pub quit: bool,
@@ -37,11 +37,11 @@ pub struct Options {
     pub reconfigure: bool,
     /// Simulated time, from this second on.
     pub simulated: Option<f64>,
-    /// Where libraries are looked for.
+    /// Search path of libraries.
     pub path: Option<String>,
     /// Print at the end each element's work and its cost.
     pub profile: bool,
-    /// By port of DPDK: the interface that stands in for it.
+    /// By port of DPDK: the interface that replaces it.
     pub ports: Vec<(String, String)>,
 }
 
@@ -73,11 +73,11 @@ pub enum Parsed {
     Run(Box<Options>),
     /// To print this and end.
     Print(String),
-    /// It cannot be read: the text for standard error.
+    /// The command line is invalid: the text for standard error.
     Wrong(String),
 }
 
-/// When simulated time begins, in seconds since 1970, if the command line does not say.
+/// Default start of simulated time, in seconds since 1970.
 const SIMULATION_START: f64 = 1e9;
 
 /// An option: its name, its letter, and whether a value follows.

@@ -1,5 +1,5 @@
-//! A program with elements of its own: a `click` program, and the process of a router if a node
-//! executes it as one.
+//! A program with additional elements: a `click` program, and the process of a router if a node
+//! executes it.
 
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ pub fn main(more: More) -> ExitCode {
     }
 }
 
-/// A router's process, whose orders come from the descriptor `control`.
+/// A router's process, which receives its orders from the descriptor `control`.
 fn as_router(control: &str, more: More) -> ExitCode {
     let run = || -> Result<(), String> {
         let number: i32 = control.parse().map_err(|_| format!("{control} is no descriptor"))?;

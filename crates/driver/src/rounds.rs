@@ -21,9 +21,9 @@ use crate::globals::Pending;
 
 /// A busy router looks for descriptors that are ready once in so many rounds.
 const ROUNDS: u32 = 64;
-/// How long to wait for a device whose queue is full.
+/// Time to wait for a device whose queue is full.
 const FULL: Duration = Duration::from_micros(100);
-/// Rounds that a graph has to finish its packets before another one runs.
+/// Most rounds that a graph gets to finish its packets before another one runs.
 const MOST_ROUNDS: usize = 64;
 
 /// A router with its surroundings.
@@ -36,7 +36,7 @@ pub(crate) struct Running {
 struct Signals {
     wake: UnixStream,
     far: UnixStream,
-    /// By signal: whether it has come.
+    /// By signal: whether it has arrived.
     caught: Vec<(i32, Arc<AtomicBool>)>,
 }
 
@@ -59,15 +59,14 @@ impl Signals {
         Ok(())
     }
 
-    /// Those that have come since the last call.
+    /// Signals that have arrived since the last call.
     fn take(&mut self) -> Vec<i32> {
         let caught = self.caught.iter().filter(|(_, flag)| flag.swap(false, Ordering::Relaxed));
         caught.map(|(signal, _)| *signal).collect()
     }
 }
 
-/// Runs until something stops the router. The graph that `hotconfig` leaves in `pending` takes
-/// over.
+/// Runs until the router stops. A graph that `hotconfig` leaves in `pending` takes over.
 pub(crate) fn run(
     running: &mut Running,
     clock: &Rc<Cell<Clock>>,
@@ -92,7 +91,7 @@ pub(crate) fn run(
                 running.router.end(now_ns, &mut running.devices);
                 return Ok(());
             } else {
-                // The element that wanted it wants it no more.
+                // No element handles the signal any longer.
                 low_level::emulate_default_handler(signal)?;
             }
         }
@@ -107,7 +106,7 @@ pub(crate) fn run(
             }
             continue;
         }
-        // Simulated time passes only when nothing else can happen before.
+        // Simulated time advances only when there is no other work.
         let timer = running.router.next_timer_ns();
         let nobody = running.router.watched().is_empty();
         if !nobody && look(running, &mut signals, Some(Duration::ZERO))? {
@@ -128,7 +127,7 @@ pub(crate) fn run(
     Ok(())
 }
 
-/// Waits, unless an element has something to do already.
+/// Waits, unless an element has work already.
 fn sleep(
     running: &mut Running,
     signals: &mut Signals,
@@ -147,7 +146,7 @@ fn with<R>(clock: &Rc<Cell<Clock>>, change: impl FnOnce(&mut Clock) -> R) -> R {
     result
 }
 
-/// Catches the signals that end the loop and those that elements want.
+/// Catches the signals that end the loop and those that elements handle.
 fn catch(signals: &mut Signals, router: &Router) -> std::io::Result<()> {
     for signal in [SIGINT as i32, SIGTERM as i32].into_iter().chain(router.signals()) {
         signals.catch(signal)?;
@@ -155,9 +154,9 @@ fn catch(signals: &mut Signals, router: &Router) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Puts another router into the place of the one that runs.
+/// Replaces the running router by another one.
 fn swap(running: &mut Running, mut new: Running, clock: &Rc<Cell<Clock>>) {
-    // Packets under way inside the old graph are brought to their end.
+    // Packets in the old graph are processed to their end.
     for _ in 0..MOST_ROUNDS {
         if !running.router.is_busy() {
             break;
@@ -169,7 +168,7 @@ fn swap(running: &mut Running, mut new: Running, clock: &Rc<Cell<Clock>>) {
     *running = new;
 }
 
-/// Waits for descriptors and tells elements which are ready; whether any was.
+/// Waits for descriptors and reports ready ones to elements. Returns whether any was ready.
 fn look(
     running: &mut Running,
     signals: &mut Signals,

@@ -28,7 +28,7 @@ const SLOTS: u32 = 32768;
 /// nothing.
 const SLOT_BYTES: usize = 10240;
 
-/// All classes: the library's, and those that need more than a sandbox allows.
+/// All classes: the library's, and classes that need more than a sandbox allows.
 pub fn registry() -> Registry {
     let mut registry = europa_elements::registry();
     registry.add_to::<ChatterSocket>("Control and configuration");
@@ -41,7 +41,7 @@ pub fn registry() -> Registry {
     registry
 }
 
-/// Everything that making a router needs, for the first one and those that replace it.
+/// The parts that are needed to make a router, for the first one and its replacements.
 #[derive(Clone)]
 struct Maker {
     options: Rc<Options>,
@@ -53,7 +53,7 @@ struct Maker {
 }
 
 impl Maker {
-    /// Makes a router; `swaps` if another one runs already.
+    /// Makes a router; `swaps` if another one is running.
     fn make(&self, text: &Text, swaps: bool) -> Result<(Running, europa_click::Graph), String> {
         let options = &self.options;
         let path = options.path.as_deref();
@@ -109,7 +109,7 @@ impl Maker {
     }
 }
 
-/// Writes to standard error. A reader that went away is no reason to end.
+/// Writes to standard error. A closed reader is no reason to end.
 fn say(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
@@ -215,7 +215,7 @@ pub struct Cost {
     pub name: String,
     /// Its class.
     pub class: String,
-    /// Packets that came to it.
+    /// Packets that reached it.
     pub packets: u64,
     /// Calls with packets.
     pub calls: u64,
@@ -252,7 +252,7 @@ fn costs(router: &mut Router) -> Vec<Cost> {
     names.into_iter().enumerate().map(cost).collect()
 }
 
-/// A line an element that did something, the costliest first.
+/// A line for each element with work, the most expensive first.
 fn table(costs: &[Cost]) -> String {
     let mut rows: Vec<&Cost> = costs.iter().filter(|c| c.spent_ns > 0 || c.packets > 0).collect();
     rows.sort_by_key(|cost| std::cmp::Reverse(cost.spent_ns));
@@ -318,8 +318,8 @@ fn read_handlers(router: &mut Router, handlers: &[String]) -> bool {
     good
 }
 
-/// Elements of this name; else those whose name a pattern fits, or whose class it is, and that
-/// have the handler.
+/// Elements with this name; otherwise elements with a matching name, or of this class, that have
+/// the handler.
 fn matching(router: &mut Router, pattern: &str, handler: &str) -> Result<Vec<String>, String> {
     if router.find(pattern).is_some() {
         return Ok(vec![pattern.to_owned()]);
@@ -380,7 +380,7 @@ fn in_set(mut set: &[u8], byte: u8) -> bool {
     false
 }
 
-/// The exit code that a handler says: a number, or true for 0. 255 if it says neither.
+/// The exit code from a handler: a number, or true for 0. 255 for other values.
 fn exit_code(router: &mut Router, path: &str) -> u8 {
     const FAILED: u8 = 255;
     let (path, parameter) = path.split_once(' ').unwrap_or((path, ""));
@@ -388,7 +388,7 @@ fn exit_code(router: &mut Router, path: &str) -> u8 {
         Ok(answer) => match answer.trim() {
             "true" | "yes" => 0,
             "false" | "no" => 1,
-            // As the system cuts it.
+            // The system truncates the value.
             text => text.parse::<i64>().map_or_else(
                 |_| {
                     say("exit handler value should be integer\n");

@@ -2,8 +2,9 @@
 //!
 //! `cargo run --release -p europa-elements --example builtin`
 //!
-//! The figure includes making the frames (64 and 84 bytes) and freeing them; it is the median
-//! of nine runs of a quarter of a second. `graph` measures the same path written by hand.
+//! The figure includes making the frames (64 and 84 bytes) and freeing them; it is the median of
+//! nine runs of a quarter of a second. `graph` measures a handwritten configuration of the same
+//! path.
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,7 @@ impl ElementClasses for Classes<'_> {
     }
 }
 
-/// Frames for ever on the first interface; counts the sent ones.
+/// Sends frames without end on the first interface; counts the sent ones.
 struct Generator {
     interfaces: Vec<europa_engine::Interface>,
     arena: Arena,

@@ -2,9 +2,9 @@
 //!
 //! `cargo run --release -p europa-elements --example graph [ROUTES_FILE [COUNT...]]`
 //!
-//! ROUTES_FILE has a prefix a line, as in `zcat routes-ipv4-asn.txt.gz`; the first COUNT
-//! (170000) are used, and those of each other COUNT in a table of their own. Without a file only the
-//! table with two routes is measured. Each figure is the median of five runs of half a second.
+//! ROUTES_FILE has a prefix a line, as in `zcat routes-ipv4-asn.txt.gz`; the first COUNT (170000)
+//! are used; each further COUNT makes another table. Without a file only the table with two routes
+//! is measured. Each figure is the median of five runs of half a second.
 
 use std::time::{Duration, Instant};
 

@@ -1,8 +1,7 @@
 //! Which elements share one loop over a batch; see [`Pass`].
 //!
-//! Stages of a pass are in the order in which configurations have these elements; any of them
-//! may be missing, and asking whether one is costs half a nanosecond a batch and packet less
-//! than a loop of its own would.
+//! Stages of a pass are in the usual order of these elements in configurations. Any of them may be
+//! missing: testing for a stage costs less than a separate loop.
 
 use std::any::Any;
 
@@ -31,7 +30,7 @@ use crate::switching::paint_tee::PaintTee;
 
 /// The subject of a stage: an element, or the common part of several classes.
 trait Stage: Sized {
-    /// Of this element, if it is of a class that fits.
+    /// The member for an element, if its class has one.
     fn of(element: &mut dyn Element) -> Option<&mut Self>;
 
     fn begin(&mut self, context: &Context<'_>);
@@ -102,8 +101,8 @@ macro_rules! stages {
             limit: usize,
             fused: &mut Fused<'_, '_>,
         ) -> Option<Stop> {
-            /// With EXACT, for members of exactly these stages, a bit each, so that the pass need
-            /// not test them for each packet; with 0 for any.
+            /// EXACT has a bit for each stage that is present, so that the pass need not test for
+            /// stages at each packet; 0 allows any stages.
             fn run<const EXACT: u32, const LIMITED: bool>(
                 members: &mut Members,
                 batch: &mut Batch,
@@ -148,7 +147,7 @@ macro_rules! stages {
     };
 }
 
-/// From the link to the route.
+/// The stages from the link to the route.
 pub(crate) struct Ingress;
 
 impl Pass for Ingress {
@@ -183,7 +182,7 @@ impl Pass for Ingress {
     }
 }
 
-/// From the route to the link.
+/// The stages from the route to the link.
 pub(crate) struct Egress;
 
 impl Pass for Egress {

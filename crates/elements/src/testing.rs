@@ -93,7 +93,7 @@ pub(crate) fn ip_packet(source: u32, destination: u32, ttl: u8, payload: &[u8]) 
     packet
 }
 
-/// Runs a graph until there is nothing to do, at most a hundred rounds.
+/// Runs a graph until it is idle, at most a hundred rounds.
 pub(crate) fn run(graph: Graph) -> Router {
     let registry = Bench::registry();
     let graph = graph.resolved(&registry);
@@ -134,7 +134,7 @@ pub(crate) mod part {
         element.downcast_mut().unwrap()
     }
 
-    /// Has the `TestSource` of this number push these packets in the next round.
+    /// Makes the `TestSource` of this number push these packets in the next round.
     pub(crate) fn source(
         router: &mut Router,
         number: usize,
@@ -143,15 +143,15 @@ pub(crate) mod part {
         of::<TestSource>(router, &format!("source{number}")).0.extend(packets);
     }
 
-    /// Has the `TestPuller` named "puller" pull so many in the next round; returns the packets pulled
-    /// so far.
+    /// Makes the `TestPuller` named "puller" pull this number in the next round. Returns the
+    /// packets pulled so far.
     pub(crate) fn puller(router: &mut Router, count: usize) -> Vec<Packet> {
         let puller = of::<TestPuller>(router, "puller");
         puller.0 = count;
         std::mem::take(&mut puller.1)
     }
 
-    /// The packets at the `TestSink` named "sink": input and packet.
+    /// A graph with all ports that the class may have, up to four.
     pub(crate) fn sink(router: &mut Router) -> Vec<(usize, Packet)> {
         std::mem::take(&mut of::<TestSink>(router, "sink").0)
     }
@@ -236,7 +236,7 @@ impl Bench {
         Bench::try_new(class, arguments, None, None).unwrap()
     }
 
-    /// With this many outputs connected.
+    /// A bench with this number of connected outputs.
     pub(crate) fn with_outputs(class: &str, arguments: &[&str], outputs: usize) -> Bench {
         Bench::try_new(class, arguments, None, Some(outputs)).unwrap()
     }
@@ -246,12 +246,12 @@ impl Bench {
         Bench::try_new(class, arguments, None, None).err().unwrap()
     }
 
-    /// With this many inputs, and two outputs, connected.
+    /// A bench with this number of inputs, and two outputs, connected.
     pub(crate) fn with_inputs(class: &str, arguments: &[&str], inputs: usize) -> Bench {
         Bench::try_new(class, arguments, Some(inputs), Some(2)).unwrap()
     }
 
-    /// With this many inputs and outputs connected.
+    /// A bench with this number of connected inputs and outputs.
     pub(crate) fn with_inputs_outputs(
         class: &str,
         arguments: &[&str],
@@ -277,7 +277,7 @@ impl Bench {
         self.part("e")
     }
 
-    /// Runs until there is nothing to do, at most a hundred rounds.
+    /// Runs until it is idle, at most a hundred rounds.
     pub(crate) fn run(&mut self) -> Vec<(usize, Vec<u8>)> {
         for _ in 0..100 {
             if !self.router.run_once(self.now_ns, &mut NoDevices) {

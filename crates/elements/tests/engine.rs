@@ -1,4 +1,4 @@
-//! The engine with real elements: circles, turns, timers, queues, hot swap.
+//! The engine with real elements: cycles, turns, timers, queues, hot swap.
 
 use std::any::Any;
 
@@ -8,7 +8,7 @@ use europa_engine::{
     NoDevices, Registry, Router,
 };
 
-/// Counts its turns, and says that it has work.
+/// Counts its turns, and reports that it has work.
 #[derive(Default)]
 struct Turns {
     tickets: u32,
@@ -284,7 +284,7 @@ fn a_hot_swap_keeps_packets_and_counts() {
     assert_eq!(arena.free(), 1024 - 60);
     while new.run_once(1, &mut NoDevices) {}
     assert_eq!(number(&mut new, "queue.length"), 0);
-    // 5 fresh ones too, unless the source came first and found the queue full.
+    // Five new packets too, unless the source ran first and found the queue full.
     let out = number(&mut new, "counter.count") - 100;
     assert!((60..=65).contains(&out), "{out}");
     assert_eq!(number(&mut new, "out.count"), out);
@@ -320,7 +320,8 @@ fn one_by_one_goes_as_nested_calls_would() {
         Router::build(&graph.resolved(&registry), &registry, &arena, &NoDevices, 0).unwrap();
     let lines = logged(&mut router);
     router.run_once(0, &mut NoDevices);
-    // All of a packet's way by output 0 comes before output 1, and all of it before the next.
+    // A packet's whole path by output 0 comes before that by output 1, and both before the next
+    // packet.
     assert_eq!(*lines.borrow(), ["a:    1 | 78", "b:    1 | 78", "a:    1 | 78", "b:    1 | 78"]);
 }
 
@@ -373,7 +374,7 @@ fn told(instructions: &[&str]) -> Vec<String> {
 #[test]
 fn scripts_find_handlers_and_variables_as_in_click() {
     for (instructions, expected) in [
-        // Missing arguments are not taken for `run`.
+        // A missing argument is not mistaken for `run`.
         (&["write s.foo 1"][..], "While executing 's :: Script':\n  no 's.foo' write handler"),
         (&["write s.add 1"], "While executing 's :: Script':\n  no 's.add' write handler"),
         (&["set n $(add $n 1)", "set n $(add $n 1)", "read get n"], "s.get:\n2"),

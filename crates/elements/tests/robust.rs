@@ -13,7 +13,7 @@ fn writes(class: &str) -> bool {
         || class.contains("DriverManager")
 }
 
-/// Something that could be an argument.
+/// A text that could be an argument.
 fn argument() -> impl Strategy<Value = String> {
     prop_oneof![
         "-?[0-9]{1,12}",

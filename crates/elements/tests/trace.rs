@@ -1,4 +1,4 @@
-//! A followed packet: every step is reported, and others are not disturbed.
+//! Traces a packet: every step is reported, and other packets are not affected.
 
 use europa_engine::trace::{Fate, Fetched, What};
 use europa_engine::{Arena, Graph, MemoryDevices, Router};

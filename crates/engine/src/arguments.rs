@@ -6,7 +6,7 @@ use crate::value::Value;
 /// The mistake of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// An argument that must be there is not.
+    /// A required argument is missing.
     #[error("{name}: required argument missing")]
     Missing {
         /// Its name.
@@ -17,14 +17,14 @@ pub enum ConfigError {
     Value {
         /// Its name.
         name: String,
-        /// Which of the element's arguments, from 0, if known.
+        /// Index of the argument, from 0, if known.
         index: Option<usize>,
         /// The text found.
         found: String,
         /// The accepted values.
         wanted: String,
     },
-    /// There are arguments that the element did not take.
+    /// There are arguments that the element does not use.
     #[error("unexpected argument '{found}'")]
     Unexpected {
         /// Which of the element's arguments, from 0.
@@ -38,7 +38,7 @@ pub enum ConfigError {
         /// The grant that would allow it.
         resource: String,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("{message}")]
     Other {
         /// Which of the element's arguments, from 0, if any.
@@ -70,7 +70,7 @@ impl ConfigError {
         ConfigError::Other { index: Some(index), message: message.into() }
     }
 
-    /// The argument it concerns, from 0, if known.
+    /// Index of the argument, from 0, if known.
     pub fn index(&self) -> Option<usize> {
         match self {
             ConfigError::Missing { .. } | ConfigError::NotGranted { .. } => None,
@@ -90,8 +90,8 @@ enum Use {
 
 /// The arguments of one element while it is configured.
 ///
-/// An argument can be given by position or as `KEYWORD value`. Ask for positional ones
-/// first, in order, then for keywords, then call [`Arguments::finish`].
+/// An argument can be given by position or as `KEYWORD value`. Read positional ones first, in
+/// order, then keywords, then call [`Arguments::finish`].
 #[derive(Debug)]
 pub struct Arguments<'a> {
     text: &'a [String],
@@ -126,13 +126,14 @@ impl<'a> Arguments<'a> {
         self.outputs
     }
 
-    /// Names that may stand for addresses.
+    /// Names of addresses.
     pub fn names(&mut self) -> &mut Names {
         self.names
     }
 
-    /// Finds the argument of this name: the last one with that keyword, or, if `position`, the
-    /// next one that is not for any keyword. A mandatory one is taken even if it looks like one.
+    /// Finds the argument of this name: the last one with that keyword, or, if `position`, the next
+    /// one that is not for any keyword. A mandatory argument is taken even if it looks like a
+    /// keyword.
     fn find(&mut self, name: &str, position: bool, mandatory: bool) -> Option<(usize, &'a str)> {
         let mut next = None;
         let mut found = None;
@@ -165,7 +166,7 @@ impl<'a> Arguments<'a> {
         mandatory: bool,
     ) -> Result<Option<T>, ConfigError> {
         let Some((index, text)) = self.find(name, position, mandatory) else { return Ok(None) };
-        // A place that is left empty says that nothing is given.
+        // An empty place means that the argument is not given.
         if text.is_empty() {
             return Ok(None);
         }
@@ -177,7 +178,7 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// An argument that must be there, by position or keyword.
+    /// A required argument, by position or keyword.
     ///
     /// # Errors
     /// If it is missing or cannot be read.
@@ -185,7 +186,7 @@ impl<'a> Arguments<'a> {
         self.read(name, true, true)?.ok_or(ConfigError::Missing { name })
     }
 
-    /// An argument that may be left out, by position or keyword.
+    /// An optional argument, by position or keyword.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -193,7 +194,7 @@ impl<'a> Arguments<'a> {
         self.read(name, true, false)
     }
 
-    /// An argument that may be left out, by keyword only.
+    /// An optional argument, by keyword only.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -201,7 +202,7 @@ impl<'a> Arguments<'a> {
         self.read(name, false, false)
     }
 
-    /// An argument that must be there, by keyword only.
+    /// A required argument, by keyword only.
     ///
     /// # Errors
     /// If it is missing or cannot be read.
@@ -233,7 +234,7 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// Notes a mistake and goes on, so that the user sees all of them at once.
+    /// Notes a mistake and continues, so that the user gets all mistakes at once.
     pub fn error(&mut self, error: ConfigError) {
         self.errors.push(error);
     }
@@ -243,12 +244,12 @@ impl<'a> Arguments<'a> {
         !self.errors.is_empty()
     }
 
-    /// Notes something odd that does not stop the router.
+    /// Notes a warning, which does not stop the router.
     pub fn warn(&mut self, message: impl Into<String>) {
         self.warnings.push(message.into());
     }
 
-    /// Checks that no argument is left over.
+    /// Checks that all arguments were used.
     ///
     /// # Errors
     /// If one is.
@@ -267,8 +268,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Length of the word that an argument starts with if that may be a keyword: something must
-/// follow it.
+/// Length of an argument's first word if that may be a keyword: a value must follow it.
 fn keyword_bytes(text: &str) -> usize {
     let is_start = |c: char| c.is_ascii_alphabetic() || c == '_';
     if !text.starts_with(is_start) {

@@ -10,16 +10,16 @@ use crate::trace::Tracer;
 /// The request of a call of a router's own handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request<'a> {
-    /// Its value, for this parameter.
+    /// Read its value, with this parameter.
     Read(&'a str),
-    /// To take this value.
+    /// Set this value.
     Write(&'a str),
 }
 
 /// Answers a handler that the caller of the router added to it.
 pub type Answer = Box<dyn FnMut(Request<'_>) -> Result<String, HandlerError>>;
 
-/// A handler of the router itself that was added to it.
+/// A handler that was added to the router itself.
 pub(crate) struct Global {
     pub(crate) name: String,
     pub(crate) flags: Flags,
@@ -31,17 +31,17 @@ pub(crate) struct Global {
 pub enum Target {
     /// An element's, by its number, and the handler's name.
     Element(usize, String),
-    /// The router's own.
+    /// A handler of the router.
     Global(String),
 }
 
 impl Context<'_> {
-    /// Reads a handler: `element.handler`, or a name alone for one of the router's. The
-    /// element is looked for from this one outwards.
+    /// Reads a handler: `element.handler`, or a name alone for one of the router's. The name is
+    /// resolved from this element's compound outwards.
     ///
     /// # Errors
-    /// If there is no such handler, or it has no answer; an element that is running just now
-    /// (this one, or one that waits for this one) has none.
+    /// If there is no such handler, or it has no answer; a running element (this one, or one that
+    /// waits for this one) has no answer.
     pub fn read_handler(&mut self, path: &str, parameter: &str) -> Result<String, HandlerError> {
         match self.target_of(path)? {
             Target::Element(index, handler) => self.read_of(index, &handler, parameter),
@@ -49,11 +49,11 @@ impl Context<'_> {
         }
     }
 
-    /// Writes a handler, as [`Context::read_handler`]. A write to a running element is done after
-    /// its end.
+    /// Writes a handler, as [`Context::read_handler`]. A write to a running element is delayed
+    /// until its run ends.
     ///
     /// # Errors
-    /// If there is no such handler, or the value does not do.
+    /// If there is no such handler, or the value is invalid.
     pub fn write_handler(&mut self, path: &str, value: &str) -> Result<(), HandlerError> {
         match self.target_of(path)? {
             Target::Element(index, handler) => self.write_of(index, &handler, value),
@@ -61,7 +61,7 @@ impl Context<'_> {
         }
     }
 
-    /// Whose handler `path` is.
+    /// The owner of the handler `path`.
     ///
     /// # Errors
     /// If there is no such element or handler.
@@ -86,8 +86,8 @@ impl Context<'_> {
         self.core.global_flags(name)
     }
 
-    /// The abilities of an element's handler; `None` if it has none of this name. Of an element
-    /// that is running just now, only the common handlers are known.
+    /// The abilities of an element's handler; `None` if it has none of this name. If the element is
+    /// running, only the common handlers are known.
     pub fn handler_flags(&self, index: usize, name: &str) -> Option<Flags> {
         if let Some(Some(element)) = self.elements.get(index) {
             if let Some(own) = element.handlers().iter().find(|handler| handler.name == name) {
@@ -241,7 +241,7 @@ impl Context<'_> {
         }
     }
 
-    /// Does the writes that were held back while elements ran.
+    /// Carries out the writes that were delayed while elements ran.
     #[cold]
     pub(crate) fn write_deferred(&mut self) {
         for (index, handler, value) in std::mem::take(&mut self.core.deferred) {
@@ -364,8 +364,8 @@ impl Context<'_> {
 }
 
 impl Core {
-    /// Number of the element of this name as seen from element `from`: its own neighbours in
-    /// the compound come first.
+    /// Number of the element with this name, resolved from element `from`: elements of the same
+    /// compound have precedence.
     pub(crate) fn find_from(&self, from: &str, name: &str) -> Option<usize> {
         let mut scope = from;
         while let Some((outer, _)) = scope.rsplit_once('/') {
@@ -383,7 +383,7 @@ impl Core {
         added.map(|global| global.flags).or_else(own)
     }
 
-    /// The answer of a handler that was added, if it is one.
+    /// The answer of an added handler, if it is one.
     fn added(&mut self, name: &str, request: Request<'_>) -> Option<Result<String, HandlerError>> {
         let global = self.globals.iter_mut().find(|global| global.name == name)?;
         Some((global.answer)(request))

@@ -61,8 +61,8 @@ impl Context<'_> {
     }
 
     /// Only for [`Element::push`], with its own batch, and as its last act: sends the rest of the
-    /// batch out of push output `port`. If nothing else is under way, the batch goes straight on to
-    /// the receiver, which saves the way through the work list.
+    /// batch out of push output `port`. If no other work is pending, the batch passes directly to
+    /// the receiver, without the work list.
     #[inline(always)]
     pub fn forward(&mut self, port: usize, batch: &mut Batch) {
         match self.target(port) {
@@ -71,8 +71,8 @@ impl Context<'_> {
         }
     }
 
-    /// Sends each packet out of the push output that `route` names; drops it for `None`.
-    /// Empty afterwards. Costs no copy if one output gets all.
+    /// Sends each packet out of the push output that `route` names; drops it for `None`. `batch` is
+    /// empty afterwards. Copies nothing if one output gets all packets.
     #[inline(always)]
     pub fn push_each(
         &mut self,
@@ -85,9 +85,9 @@ impl Context<'_> {
         }
     }
 
-    /// As [`Context::push_each`], under the conditions of [`Context::forward`]. For classes with
-    /// a loop so short that an `Option` counts: `route` says the number of the output, or
-    /// [`DROP`].
+    /// As [`Context::push_each`], under the conditions of [`Context::forward`]. For classes with a
+    /// very short loop: `route` returns the number of the output, or [`DROP`], because an `Option`
+    /// would cost time.
     #[inline(always)]
     pub fn forward_each(&mut self, batch: &mut Batch, route: impl FnMut(&mut Packet) -> u16) {
         if let Some(port) = self.split(batch, route) {
@@ -95,8 +95,8 @@ impl Context<'_> {
         }
     }
 
-    /// The one output that all packets are for, or `None` if there is none: then all packets
-    /// have been sent.
+    /// The single output of all packets, or `None` if there is none: then all packets have been
+    /// sent.
     #[inline(always)]
     fn split(
         &mut self,
@@ -118,7 +118,7 @@ impl Context<'_> {
         None
     }
 
-    /// Sends each packet out of its own output, as [`Core::ports`] says.
+    /// Sends each packet to its own output, as in [`Core::ports`].
     #[inline(never)]
     fn push_mixed(&mut self, batch: &mut Batch) {
         let ports = std::mem::take(&mut self.core.ports);
@@ -154,8 +154,8 @@ impl Context<'_> {
         wiring.targets.get(output).copied().filter(|input| *input != UNCONNECTED)
     }
 
-    /// Asks the peer of pull input `port` for up to `max` packets, which are added to `batch`.
-    /// Returns how many came.
+    /// Pulls up to `max` packets from the peer of pull input `port` and adds them to `batch`.
+    /// Returns their number.
     #[inline(always)]
     pub fn pull(&mut self, port: usize, max: usize, batch: &mut Batch) -> usize {
         let max = max.min(batch.room()).min(self.core.most);
@@ -188,7 +188,7 @@ impl Context<'_> {
         count(&self.core.wiring.output_base, self.me)
     }
 
-    /// Time of this round on a clock that never goes back, in nanoseconds.
+    /// Time of this round on a monotonic clock, in nanoseconds.
     #[inline(always)]
     pub fn now_ns(&self) -> u64 {
         self.core.now_ns
@@ -209,24 +209,24 @@ impl Context<'_> {
         self.core.timers.unschedule((self.me, timer));
     }
 
-    /// Where new packets come from.
+    /// The arena for new packets.
     pub fn arena(&self) -> &Arena {
         &self.core.arena
     }
 
-    /// An empty batch from the stock; give it back with [`Context::give_batch`].
+    /// An empty batch from the stock; return it with [`Context::give_batch`].
     #[inline(always)]
     pub fn take_batch(&mut self) -> Batch {
         self.core.work.take_batch()
     }
 
-    /// Gives a batch back to the stock; packets in it are dropped.
+    /// Returns a batch to the stock; packets in it are dropped.
     #[inline(always)]
     pub fn give_batch(&mut self, batch: Batch) {
         self.core.work.give_batch(batch);
     }
 
-    /// The interfaces. In handlers there are none.
+    /// The interfaces; none in handlers.
     #[inline(always)]
     pub fn devices(&mut self) -> &mut dyn Devices {
         self.devices
@@ -237,8 +237,8 @@ impl Context<'_> {
         self.core.names.get(self.me).map_or("", String::as_str)
     }
 
-    /// Writes a line where the router writes its messages. An element that writes many in a second
-    /// ([`Router::set_line_limit`](crate::Router::set_line_limit)) has the others counted only.
+    /// Writes a line to the router's messages. An element that writes many lines in a second
+    /// ([`Router::set_line_limit`](crate::Router::set_line_limit)) gets the others only counted.
     pub fn log(&mut self, line: &str) {
         self.core.say_of(self.me, line);
     }
@@ -253,27 +253,26 @@ impl Context<'_> {
         }
     }
 
-    /// Asks the router to stop, as `STOP true` and the `stop` handler do: at once, unless an
+    /// Requests that the router stops, as `STOP true` and the `stop` handler do: at once, unless an
     /// element like `DriverManager` decides about it.
     pub fn stop(&mut self) {
         self.core.stops += 1;
     }
 
-    /// Takes requests to stop back: the router goes on as if they had not been made.
+    /// Cancels requests to stop: the router continues as if they had not been made.
     pub fn cancel_stops(&mut self) {
         self.core.stops = 0;
     }
 
-    /// Takes the writes to handlers of this element from the time while it runs, with the values,
-    /// oldest first. Writes that it does not take are done after its end.
+    /// Takes the writes to this element's handlers that arrived during its run, with the values,
+    /// oldest first. Other writes are carried out after its run.
     pub fn take_writes(&mut self) -> Vec<(String, String)> {
         let me = self.me;
         let own = self.core.deferred.extract_if(.., |(index, _, _)| *index == me);
         own.map(|(_, handler, value)| (handler, value)).collect()
     }
 
-    /// Most packets of one turn, where the configuration does not say: a batch, or one where
-    /// packets go one by one.
+    /// Default number of packets of one turn: a batch, or one in one-by-one graphs.
     pub fn burst(&self) -> usize {
         self.core.most
     }
@@ -296,7 +295,7 @@ impl Context<'_> {
         self.core.watched.retain(|watched| !watched.is(me, token, interest));
     }
 
-    /// Asks for no more signals of the operating system: unwanted ones have their default effect.
+    /// Stops catching signals of the operating system, which then have their default effect.
     pub fn release_signals(&mut self) {
         let me = self.me;
         self.core.signals.retain(|(_, element)| *element != me);
@@ -362,15 +361,15 @@ impl Context<'_> {
         found
     }
 
-    /// Names that stand for addresses, as this element sees them.
+    /// Names of addresses that this element can use.
     pub fn address_names(&mut self) -> &Names {
         let scope = self.core.names.get(self.me).map_or("", String::as_str);
         self.core.address_names.enter(scope);
         &self.core.address_names
     }
 
-    /// Calls `call` with another element, which can reach all others meanwhile. `None` if that
-    /// one runs itself.
+    /// Calls `call` with another element, which can reach all others during the call. `None` if
+    /// that element is running.
     pub fn with_element<R>(
         &mut self,
         index: usize,
@@ -379,7 +378,8 @@ impl Context<'_> {
         with_element(self.core, self.elements, self.devices, index, call)
     }
 
-    /// Another element, by the number [`InitContext::find`](crate::InitContext::find) gave. `None` while it runs itself.
+    /// Another element, by the number [`InitContext::find`](crate::InitContext::find) returned.
+    /// `None` while it is running.
     pub fn element(&mut self, index: usize) -> Option<&mut dyn Element> {
         self.elements.get_mut(index)?.as_deref_mut()
     }

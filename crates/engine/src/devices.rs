@@ -25,22 +25,22 @@ pub struct Interface {
 /// Frames that an interface will never take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
-    /// How many.
+    /// Number of frames.
     pub frames: u64,
-    /// The system's number of the reason for the last one.
+    /// The system's error number of the last one.
     pub errno: i32,
 }
 
-/// Packet input and output, given to the engine for each round.
+/// Packet input and output, which the engine gets for each round.
 pub trait Devices {
     /// Adds up to `max` received packets to `batch`, type and interface set.
     fn rx(&mut self, interface: usize, batch: &mut Batch, max: usize);
 
-    /// Sends packets in order, from the front of `batch`, and leaves those that do not fit.
+    /// Sends packets in order from the front of `batch`, and leaves those that do not fit.
     fn tx(&mut self, interface: usize, batch: &mut Batch);
 
     /// Gives packets to the router's own Linux, as if received from `interface`. It drops packets
-    /// that it cannot take; so it does when fewer than `keep` places are left for other packets.
+    /// if fewer than `keep` free places would remain.
     fn to_host(&mut self, interface: usize, batch: &mut Batch, keep: u32) {
         let _ = (interface, keep);
         batch.clear();
@@ -53,8 +53,8 @@ pub trait Devices {
         batch.clear();
     }
 
-    /// Frames that [`Devices::tx`] took off the batch since the last call, but that the interface
-    /// refused for good.
+    /// Frames that [`Devices::tx`] removed from the batch since the last call, but that the
+    /// interface refused permanently.
     fn take_refused(&mut self, interface: usize) -> Refused {
         let _ = interface;
         Refused::default()
@@ -68,14 +68,13 @@ pub trait Devices {
         resource.open()
     }
 
-    /// Whether an interface gives frames for other hosts only if it is asked for them: then
-    /// those that come are wanted.
+    /// Whether an interface delivers frames for other hosts only on request: then such frames are
+    /// wanted.
     fn selects(&self) -> bool {
         false
     }
 
-    /// Interfaces whose names stand for their addresses in a configuration, beside those that
-    /// it can use.
+    /// Further interfaces whose names denote addresses in a configuration, beside the usable ones.
     fn others(&self) -> Vec<Interface> {
         Vec::new()
     }
@@ -126,7 +125,7 @@ pub struct MemoryDevices {
     pub host: Vec<Vec<Vec<u8>>>,
     /// Most frames that one call of `tx` takes; 0 means any number.
     pub tx_limit: usize,
-    /// Where received packets are made.
+    /// The arena of received packets.
     pub arena: Option<Arena>,
 }
 

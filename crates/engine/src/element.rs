@@ -24,17 +24,17 @@ pub struct ClassInfo {
     pub flow: &'static str,
     /// When elements of this class are configured and initialised.
     pub phase: Phase,
-    /// Whether its elements may run inside the switch's worker, which waits for them; if not,
-    /// the reason, to be read after "it".
+    /// Whether its elements may run inside the switch's worker, which waits for them; if not, the
+    /// reason, as a continuation of "it".
     pub inline: Result<(), &'static str>,
-    /// Whether packets end in its elements on purpose; else those that end there are lost.
+    /// Whether packets end in its elements on purpose; otherwise packets that end there are lost.
     pub consumes: bool,
     /// Other names of the class in configurations.
     pub also: &'static [&'static str],
     /// The heading under which lists show the class; empty without one.
     pub category: &'static str,
-    /// Whether its elements keep super-packets: do to a packet of TCP that is yet to be cut what
-    /// they would do to each of its segments.
+    /// Whether its elements keep super-packets: they handle an unsegmented packet of TCP as they
+    /// would handle each of its segments.
     pub keeps_long: bool,
 }
 
@@ -77,10 +77,10 @@ impl ClassInfo {
         ClassInfo { phase, ..self }
     }
 
-    /// The same, which may run inside the switch's worker. A review has found that its work on a
-    /// packet, a timer or a turn is bounded, that it keeps no more than the pool's slots or its
-    /// arguments allow, and that it needs neither files nor sockets nor threads. The router's quota
-    /// bounds its memory, the worker its lines of a log.
+    /// The same class, which may run inside the switch's worker. A review has found that its work
+    /// on a packet, a timer or a turn is bounded, that it keeps no more than the pool's slots or
+    /// its arguments allow, and that it needs neither files nor sockets nor threads. The router's
+    /// quota bounds its memory, the worker its lines of a log.
     pub const fn inline(self) -> ClassInfo {
         ClassInfo { inline: Ok(()), ..self }
     }
@@ -90,20 +90,20 @@ impl ClassInfo {
         ClassInfo { inline: Err(why), ..self }
     }
 
-    /// The same, whose elements end packets on purpose: a sink, or an element that takes packets
-    /// meant for itself or replaces one by others. One that loses some as well tells how many by
-    /// [`Element::lost`].
+    /// The same class, whose elements end packets on purpose: a sink, or an element that consumes
+    /// packets or replaces a packet by others. An element that also loses packets reports their
+    /// number by [`Element::lost`].
     pub const fn consumes(self) -> ClassInfo {
         ClassInfo { consumes: true, ..self }
     }
 
-    /// The same, whose elements keep super-packets. A review has found that they do to a super-packet
-    /// what they would do to each of its segments: they read and change headers before the payload,
-    /// and none of payload, length of the TCP header, or bytes behind an Ethernet header. The
-    /// checksum of TCP means nothing in a super-packet: each segment gets a new one. What compares
-    /// lengths asks for those of segments ([`Packet::is_longer_than`](crate::Packet::is_longer_than)),
-    /// what counts packets counts segments or says that it does not. A router with an element of
-    /// another class gets segments.
+    /// The same class, whose elements keep super-packets. A review has found that they handle a
+    /// super-packet as they would handle each of its segments: they read and change headers before
+    /// the payload, and none of payload, length of the TCP header, or bytes behind an Ethernet
+    /// header. The checksum of TCP is undefined in a super-packet: each segment gets a new one.
+    /// They compare lengths of segments
+    /// ([`Packet::is_longer_than`](crate::Packet::is_longer_than)), and count segments unless their
+    /// page says otherwise. A router with an element of another class gets segments.
     pub const fn keeps_long(self) -> ClassInfo {
         ClassInfo { keeps_long: true, ..self }
     }
@@ -117,11 +117,11 @@ impl ClassInfo {
 /// All elements of one phase are configured before those of the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Gives names to addresses and the like.
+    /// Names addresses and the like.
     Info,
     /// Most elements.
     Default,
-    /// Looks at others.
+    /// Inspects other elements.
     Last,
 }
 
@@ -133,12 +133,12 @@ pub trait Class: Element + Default {
 
 /// An element: a piece of packet processing with ports.
 ///
-/// An element sees one batch at a time and never calls another element's methods on the
-/// packet path; it hands packets to [`Context`]. One virtual call a batch is all that the
-/// engine costs it. The packet path must not allocate, lock, log, read a clock or panic.
+/// An element sees one batch at a time and never calls another element's methods on the packet
+/// path; it hands packets to [`Context`]. The engine costs one virtual call for each batch. The
+/// packet path must not allocate, lock, log, read a clock or panic.
 ///
-/// Most elements implement [`Element::process`] only, which works on push and pull paths
-/// alike; sources, queues, classifiers and schedulers implement `push` and `pull`.
+/// Most elements implement [`Element::process`] only, which works on push and pull paths alike;
+/// sources, queues, classifiers and schedulers implement `push` and `pull`.
 pub trait Element: Any {
     /// Reads the configuration arguments. Other elements may not exist yet.
     ///
@@ -157,14 +157,14 @@ pub trait Element: Any {
         Ok(())
     }
 
-    /// Works on packets in place. Packets left in `batch` go on by output 0 (or to the pulling
-    /// element); removed ones it drops or sends by another output with [`Context::push`]. The batch
-    /// may be empty.
+    /// Works on packets in place. Packets left in `batch` leave by output 0 (or to the pulling
+    /// element). The element drops removed packets or sends them by another output with
+    /// [`Context::push`]. The batch may be empty.
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let _ = (batch, context);
     }
 
-    /// Takes packets that arrive at input `port`. Those left in `batch` are dropped.
+    /// Takes packets that arrive at input `port`. Packets left in `batch` are dropped.
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
         let _ = port;
         self.process(batch, context);
@@ -188,8 +188,8 @@ pub trait Element: Any {
     }
 
     /// Does one turn of the element's own work, about a batch. Called in every round if the element
-    /// asked for it by [`InitContext::add_task`]. Returns whether there was any, so that the
-    /// process can sleep when no task has work.
+    /// has called [`InitContext::add_task`]. Returns whether it found work, so that the process can
+    /// sleep when no task has any.
     fn run_task(&mut self, context: &mut Context<'_>) -> bool {
         let _ = context;
         false
@@ -200,15 +200,15 @@ pub trait Element: Any {
         let _ = (timer, context);
     }
 
-    /// The handlers of this class, beside those that every element has.
+    /// The handlers of this class, in addition to those of every element.
     fn handlers(&self) -> &'static [Handler] {
         &[]
     }
 
-    /// Answers a read handler that [`Element::handlers`] lists.
+    /// Answers a read handler of [`Element::handlers`].
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// The reason why there is no answer.
     fn read(
         &mut self,
         handler: &str,
@@ -240,13 +240,13 @@ pub trait Element: Any {
         None
     }
 
-    /// The handlers that [`Element::dynamic_handler`] knows, if they can be listed.
+    /// The handlers of [`Element::dynamic_handler`], if they can be listed.
     fn dynamic_handlers(&self) -> Vec<(String, Flags)> {
         Vec::new()
     }
 
-    /// Takes another configuration while it runs and keeps its state as far as possible; changes
-    /// nothing if there is a mistake. `None` from an element that cannot do that.
+    /// Takes another configuration during its run and keeps its state as far as possible. After a
+    /// mistake, nothing is changed. `None` from an element that cannot do this.
     fn reconfigure(
         &mut self,
         arguments: &mut Arguments<'_>,
@@ -256,7 +256,7 @@ pub trait Element: Any {
         None
     }
 
-    /// Whether the element itself can tell if it has packets or room; if not, a search continues
+    /// Whether the element itself knows if it has packets or room; if not, the search continues
     /// with the elements beyond it.
     fn notifies(&self) -> Notifies {
         Notifies::NOTHING
@@ -280,13 +280,13 @@ pub trait Element: Any {
         0
     }
 
-    /// How many packets the element holds until they are pulled; `None` from one that is no
-    /// queue. Elements that drop early ask their queues.
+    /// Number of packets that the element holds until they are pulled; `None` from elements that
+    /// are no queues. Elements that drop early read it.
     fn held(&self) -> Option<usize> {
         None
     }
 
-    /// Whether a turn of the element's task would find work; `None` if only trying tells.
+    /// Whether a turn of the element's task would find work; `None` if only a turn can find out.
     fn ready(&mut self, context: &mut Context<'_>) -> Option<bool> {
         let _ = context;
         None
@@ -297,24 +297,24 @@ pub trait Element: Any {
         let _ = (token, interest, context);
     }
 
-    /// Called before the process sleeps if the element asked for it ([`InitContext::add_sleeper`]):
-    /// one that only looks, while it is awake, has others wake it now. Returns whether there is
-    /// something to do already, so that the process does not sleep.
+    /// Called before the process sleeps if the element has called [`InitContext::add_sleeper`]: an
+    /// element that polls must now enable wake-ups by its peers. Returns whether it has work
+    /// already, so that the process does not sleep.
     fn fall_asleep(&mut self) -> bool {
         false
     }
 
-    /// Called after [`Element::fall_asleep`], when the process is awake again.
+    /// Called after [`Element::fall_asleep`], when the process has woken up.
     fn wake_up(&mut self) {}
 
-    /// Called when a signal of the operating system came that the element has asked for
+    /// Called after a signal of the operating system that the element catches
     /// ([`InitContext::catch_signal`]).
     fn caught_signal(&mut self, signal: i32, context: &mut Context<'_>) {
         let _ = (signal, context);
     }
 
-    /// Called when something asks the router to stop and this element decides about it
-    /// ([`InitContext::manage_stops`]). Returns whether the router is to go on.
+    /// Called at a request to stop if this element decides about such requests
+    /// ([`InitContext::manage_stops`]). Returns whether the router continues.
     fn stop_requested(&mut self, context: &mut Context<'_>) -> bool {
         let _ = context;
         false
@@ -326,13 +326,13 @@ pub trait Element: Any {
         let _ = old;
     }
 
-    /// Hot swap: called after [`Element::take_state`] of all elements, to set timers and the like
-    /// for the new state.
+    /// Hot swap: called after [`Element::take_state`] of all elements, to set timers and similar
+    /// things for the new state.
     fn resume(&mut self, context: &mut Context<'_>) {
         let _ = context;
     }
 
-    /// Called once when the router goes, whether or not it ever ran.
+    /// Called once when the router ends, even if it never ran.
     fn cleanup(&mut self, log: &mut dyn FnMut(&str)) {
         let _ = log;
     }

@@ -37,8 +37,8 @@ pub struct Graph {
     pub elements: Vec<GraphElement>,
     /// The connections.
     pub connections: Vec<Connection>,
-    /// Each packet goes alone, in the order in which Click's nested calls would take it: for
-    /// graphs where it can be seen which packet was where first.
+    /// Each packet passes alone, in the order of Click's nested calls: for graphs in which the
+    /// order of packets is visible.
     pub one_by_one: bool,
 }
 

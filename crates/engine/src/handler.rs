@@ -5,9 +5,9 @@
 pub struct Flags(u32);
 
 impl Flags {
-    /// It can be read.
+    /// The handler can be read.
     pub const READ: Flags = Flags(0x0001);
-    /// It can be written.
+    /// The handler can be written.
     pub const WRITE: Flags = Flags(0x0002);
     /// Reading takes a parameter.
     pub const PARAMETER: Flags = Flags(0x0004);
@@ -23,7 +23,7 @@ impl Flags {
     pub const EXPENSIVE: Flags = Flags(0x1000);
     /// Writing ignores the value.
     pub const BUTTON: Flags = Flags(0x2000);
-    /// It is true or false.
+    /// Its value is true or false.
     pub const CHECKBOX: Flags = Flags(0x4000);
 
     /// Both.
@@ -66,13 +66,13 @@ impl Handler {
         Handler { name, flags: Flags::READ.with(Flags::WRITE), argument: None }
     }
 
-    /// Something to do; its value is ignored.
+    /// An action; the written value is ignored.
     pub const fn button(name: &'static str) -> Handler {
         Handler { name, flags: Flags::WRITE.with(Flags::BUTTON), argument: None }
     }
 
-    /// The same, but writing it gives the element a configuration with this argument changed:
-    /// by keyword, and by position if it can be given so.
+    /// The same, but a write configures the element with this argument changed: by keyword, and by
+    /// position if possible.
     #[must_use]
     pub const fn argument(self, keyword: &'static str, position: Option<usize>) -> Handler {
         Handler { argument: Some((keyword, position)), ..self }
@@ -114,7 +114,7 @@ pub(crate) const GLOBAL: &[Handler] = &[
     Handler::write("stop").with(Flags::BUTTON),
 ];
 
-/// The letters by which Click's `handlers` handler shows another one's abilities.
+/// The letters with which Click's `handlers` handler shows a handler's abilities.
 pub(crate) fn letters(flags: Flags) -> String {
     let letters = [
         (Flags::READ, 'r'),
@@ -142,13 +142,13 @@ pub enum HandlerError {
     /// The element is running just now.
     #[error("element '{0}' waits for this call and cannot answer")]
     Busy(String),
-    /// It can only be written.
+    /// The handler can only be written.
     #[error("'{0}' is a write handler")]
     WriteOnly(String),
-    /// It can only be read.
+    /// The handler can only be read.
     #[error("'{0}' is a read handler")]
     ReadOnly(String),
-    /// The value does not do.
+    /// The value is invalid.
     #[error("{handler}: expected {wanted}, found '{found}'")]
     Value {
         /// Name of the handler.
@@ -158,7 +158,7 @@ pub enum HandlerError {
         /// The accepted values.
         wanted: &'static str,
     },
-    /// Anything else.
+    /// Any other error.
     #[error("{0}")]
     Other(String),
 }

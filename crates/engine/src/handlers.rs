@@ -11,9 +11,9 @@
 /// }
 /// ```
 ///
-/// The first line has the element's name in the lines, its context and the text written. `read`
-/// shows a value; `both` shows a place and writes a parsed value to it, or runs the code behind
-/// `set`; `write` and `button` do something.
+/// The first line names the element, its context and the written text for the other lines. `read`
+/// shows a value; `both` shows a field and writes a parsed value to it, or runs the code after
+/// `set`; `write` and `button` run code.
 #[macro_export]
 macro_rules! handlers {
     ($this:ident, $context:ident, $value:ident;

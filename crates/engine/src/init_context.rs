@@ -32,12 +32,12 @@ impl InitContext<'_> {
         self.devices.selects()
     }
 
-    /// Notes something odd that does not stop the router.
+    /// Notes a warning, which does not stop the router.
     pub fn warn(&mut self, message: impl Into<String>) {
         self.core.warnings.push(message.into());
     }
 
-    /// Asks for [`crate::Element::run_task`] in every round; `tickets` in 1024ths of a turn.
+    /// Requests [`crate::Element::run_task`] in every round; `tickets` in 1024ths of a turn.
     pub fn add_task(&mut self, tickets: u32) {
         self.core.tasks.push(Task { element: self.me, tickets, worked: true, thread: 0 });
     }
@@ -47,22 +47,22 @@ impl InitContext<'_> {
         self.core.sleepers.push(self.me);
     }
 
-    /// As [`Context::schedule`].
+    /// Like [`Context::schedule`].
     pub fn schedule(&mut self, timer: u32, at_ns: u64) {
         self.core.timers.schedule((self.me, timer), at_ns);
     }
 
-    /// As [`Context::now_ns`].
+    /// Like [`Context::now_ns`].
     pub fn now_ns(&self) -> u64 {
         self.core.now_ns
     }
 
-    /// Where new packets come from.
+    /// The arena for new packets.
     pub fn arena(&self) -> &Arena {
         &self.core.arena
     }
 
-    /// This element's bound in the packet pool.
+    /// This element's limit in the packet pool.
     pub fn share(&self, purpose: Purpose) -> Share {
         self.core.rooms.share(purpose)
     }
@@ -107,7 +107,7 @@ impl InitContext<'_> {
             .is_some_and(|input| *input != UNCONNECTED)
     }
 
-    /// Whether input `port` is a pull input: packets come only when asked for.
+    /// Whether input `port` is a pull input.
     pub fn is_pull(&self, port: usize) -> bool {
         at(&self.core.wiring.input_base, self.me, port)
             .and_then(|input| self.core.wiring.sources.get(input).copied().flatten())
@@ -119,8 +119,8 @@ impl InitContext<'_> {
         self.core.names.get(self.me).map_or("", String::as_str)
     }
 
-    /// Number of the element of this name, seen from this element: inside a compound
-    /// element, its own neighbours come first.
+    /// Number of the element with this name, resolved from this element: inside a compound element,
+    /// elements of the same compound have precedence.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.core.find_from(self.name(), name)
     }
@@ -140,7 +140,7 @@ impl InitContext<'_> {
         self.core.classes.get(index).copied()
     }
 
-    /// As [`Context::burst`].
+    /// Like [`Context::burst`].
     pub fn burst(&self) -> usize {
         self.core.most
     }
@@ -170,23 +170,23 @@ impl InitContext<'_> {
         crate::signal::downstream(self.core, self.elements, self.me, port)
     }
 
-    /// As [`Context::watch`].
+    /// Like [`Context::watch`].
     pub fn watch(&mut self, token: u32, interest: Interest, descriptor: Rc<dyn AsFd>) {
         self.core.watched.push(Watched::new(self.me, token, interest, descriptor));
     }
 
-    /// Puts a copy of every message into `copies`. The caller takes them out again.
+    /// Copies every message into `copies`. The caller must remove them.
     pub fn overhear(&mut self, copies: Rc<RefCell<Vec<String>>>) {
         self.core.overheard.push(copies);
     }
 
-    /// Asks for [`Element::caught_signal`] when this signal of the operating system comes.
+    /// Requests [`Element::caught_signal`] for this signal of the operating system.
     pub fn catch_signal(&mut self, signal: i32) {
         self.core.signals.push((signal, self.me));
     }
 
-    /// Asks for [`Element::stop_requested`] when something asks the router to stop. Returns
-    /// whether no other element has.
+    /// Requests [`Element::stop_requested`] for requests to stop. Returns false if another element
+    /// has done so.
     pub fn manage_stops(&mut self) -> bool {
         let first = self.core.manager.is_none();
         self.core.manager.get_or_insert(self.me);
@@ -198,12 +198,12 @@ impl InitContext<'_> {
         self.core.stops += 1;
     }
 
-    /// How many turns element `index` gets among others, in 1024ths.
+    /// Sets the share of turns of element `index`, in 1024ths.
     pub fn set_tickets(&mut self, index: usize, tickets: u32) {
         self.core.set_tickets(index, tickets);
     }
 
-    /// Gives the task of element `index` to a thread of the configuration.
+    /// Assigns the task of element `index` to a thread of the configuration.
     pub fn set_home_thread(&mut self, index: usize, thread: u32) {
         self.core.set_home_thread(index, thread);
     }
@@ -213,15 +213,15 @@ impl InitContext<'_> {
         self.core.say(line);
     }
 
-    /// Names that stand for addresses, as this element sees them.
+    /// Names of addresses that this element can use.
     pub fn address_names(&mut self) -> &Names {
         let scope = self.core.names.get(self.me).map_or("", String::as_str);
         self.core.address_names.enter(scope);
         &self.core.address_names
     }
 
-    /// Gives handlers of others access to the element's surroundings while it runs. Elements that
-    /// are initialised later may not know the answer yet.
+    /// Gives access to the element's surroundings, for handlers of other elements. Elements that
+    /// are initialised later may not have an answer yet.
     pub fn with_context<R>(&mut self, call: impl FnOnce(&mut Context<'_>) -> R) -> R {
         call(&mut Context {
             core: self.core,

@@ -1,10 +1,10 @@
-//! Which element ends which packets.
+//! Counts the packets that end in each element.
 //!
 //! A packet ends when its handle is dropped: its buffer goes back to the arena, which counts it
 //! ([`Arena::freed`](europa_pool::Arena::freed)). The engine reads that count before and after each
-//! call of an element, and adds the difference to the element's account. So no element counts for
-//! this, and none can forget to. A buffer that goes back at any other time has no account, and is
-//! missing in the equation that `europa doctor --live` checks.
+//! call of an element, and adds the difference to the element's account. So elements need no code
+//! for this. A buffer that returns at any other time is in no account, and is missing in the
+//! equation that `europa doctor --live` checks.
 //!
 //! It costs a comparison before and after each call, which works on a batch.
 
@@ -15,17 +15,17 @@ use crate::state::with_element;
 
 /// No element runs.
 const NOBODY: usize = usize::MAX;
-/// Outputs without a connection that are counted one by one. Packets for others count as lost
-/// in their element.
+/// Unconnected outputs with separate counts. Packets for further ones count as lost in their
+/// element.
 const MOST_OUTPUTS: usize = 64;
 
-/// Packets that a graph, and those before it on the same packets, has ended, by cause: an element
-/// and its class, or what else ended them.
+/// Packets that have ended in a graph, and in its predecessors on the same packets, by cause: an
+/// element with its class, or another cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ends {
-    /// By elements whose purpose that is.
+    /// By elements that consume packets on purpose.
     pub consumed: Vec<(String, u64)>,
-    /// By all others.
+    /// By all other elements and causes.
     pub dropped: Vec<(String, u64)>,
 }
 
@@ -39,7 +39,7 @@ struct Unconnected {
 
 /// The accounts of a graph.
 pub(crate) struct Ledger {
-    /// The arena's count of freed buffers when the running element began, or went on.
+    /// The arena's count of freed buffers when the running element began or continued.
     mark: u64,
     /// The running element.
     running: usize,
@@ -62,7 +62,7 @@ impl Ledger {
         }
     }
 
-    /// An element begins. Returns the one that goes on after it.
+    /// Notes that an element begins. Returns the element that continues after it.
     #[inline(always)]
     pub(crate) fn enter(&mut self, freed: u64, element: usize) -> usize {
         if freed != self.mark {
@@ -113,7 +113,7 @@ impl Ledger {
     }
 }
 
-/// Adds packets to those of the same cause.
+/// Adds packets to the count of the same cause.
 fn add(to: &mut Vec<(String, u64)>, cause: String, packets: u64) {
     match to.iter_mut().find(|(known, _)| *known == cause) {
         Some((_, count)) => *count += packets,
@@ -123,7 +123,7 @@ fn add(to: &mut Vec<(String, u64)>, cause: String, packets: u64) {
 }
 
 impl Router {
-    /// The packets that have ended in this graph, and in those whose state it took, by cause.
+    /// The packets that have ended in this graph, and in graphs whose state it took over, by cause.
     pub fn ends(&mut self) -> Ends {
         let mut ends = self.core.ledger.past.clone();
         for index in 0..self.core.names.len() {
@@ -162,19 +162,19 @@ impl Router {
         format!("{name} ({class})")
     }
 
-    /// Goes on with the accounts of the graph before.
+    /// Continues the accounts of the former graph.
     pub(crate) fn take_ledger(&mut self, old: &mut Router) {
         self.core.ledger.past = old.ends();
     }
 
-    /// Notes packets that have ended with the graph before: they waited in elements that are no
-    /// more.
+    /// Notes packets that have ended with the former graph: they waited in elements that are not in
+    /// the new one.
     pub fn note_replaced(&mut self, packets: u64) {
         add(&mut self.core.ledger.past.dropped, REPLACED.to_owned(), packets);
     }
 }
 
-/// Why packets end that waited in a graph before.
+/// The cause of packets that end because they waited in a former graph.
 const REPLACED: &str = "waited in a configuration that was replaced";
 
 #[cfg(test)]
@@ -194,7 +194,7 @@ mod tests {
         static KEPT: RefCell<Vec<Packet>> = const { RefCell::new(Vec::new()) };
     }
 
-    /// Sends three packets to the keeper and one nowhere, once.
+    /// Sends three packets to the keeper and one to no output, once.
     #[derive(Default)]
     struct Maker(bool);
 
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    /// Packets that came to be, less those that are somewhere or ended for a cause.
+    /// Packets that were made, minus present packets and packets that ended for a cause.
     fn missing(router: &mut Router, arena: &Arena) -> i64 {
         let (tally, ends) = (arena.tally(), router.ends());
         let causes = ends.consumed.iter().chain(&ends.dropped);

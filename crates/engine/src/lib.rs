@@ -2,27 +2,27 @@
 //!
 //! # How packets move
 //! A *push* never calls the receiver. [`Context::push_batch`] hands the batch to a work list, and
-//! when the element returns, the engine takes the entry that has waited longest and calls the
-//! element it is for: one virtual call for up to 256 packets. So an element never runs inside
-//! another's push, loops in a graph (an ICMP error back to the look-up) need neither recursion nor
-//! shared mutability, and packets on one path keep their order. Packets for an input that already
-//! waits join its batch: after a classifier has split a batch, packets that meet again are worked
-//! on together. A batch that is alone under way skips the list and goes on from element to element
-//! in the engine's hand ([`Context::forward`]).
+//! when the element returns, the engine takes the oldest entry and calls its element: one virtual
+//! call for up to 256 packets. So an element never runs inside another's push, loops in a graph (an
+//! ICMP error back to the look-up) need neither recursion nor shared mutability, and packets on one
+//! path keep their order. Packets for an input that already waits join its batch: after a
+//! classifier has split a batch, packets that meet again share a batch. If a batch is the only
+//! pending work, it skips the list and passes from element to element directly
+//! ([`Context::forward`]).
 //!
 //! A *pull* does call: the element at the pulling end (a `ToDevice`, an `Unqueue`) needs the
 //! packets at once. The engine takes an element out of its place while it runs (16 bytes out, 16
 //! back) and makes all others available through [`Context`], so the chain up to the queue is
-//! ordinary nested calls without aliasing. A pull path that leads back to an element already
-//! running gets nothing.
+//! ordinary nested calls without aliasing. A pull path that leads back to a running element gets
+//! nothing.
 //!
-//! Where elements follow each other that a [`Pass`] of the library fits, the engine gives the
-//! batch to the pass: one loop that does the work of all of them, packet by packet. Elements,
-//! handlers and counts are the same; see [`Pass`].
+//! If successive elements match a [`Pass`] of the library, the engine gives the batch to the pass:
+//! one loop that does the work of all of them, packet by packet. Elements, handlers and counts are
+//! the same; see [`Pass`].
 //!
 //! # In Click's order
 //! Where the order of packets is visible (printing behind a `Tee`, simulated time), a graph runs
-//! one by one ([`Graph::one_by_one`]): each packet goes alone, and an element's packets come before
+//! one by one ([`Graph::one_by_one`]): each batch has one packet, and an element's packets precede
 //! all that were sent earlier, as if each push were a call.
 //!
 //! # Beside packets
@@ -30,14 +30,13 @@
 //! ([`Context::watch`]), for timers, and for signals of the operating system, and call handlers of
 //! others ([`Context::read_handler`]).
 //!
-//! An element that panics is not put back; the packets it held are freed by unwinding.
+//! An element that panics is removed; unwinding frees its packets.
 //!
 //! # Cost
 //! A hop costs 10 to 20 ns a batch, most of it mispredicted ends of loops: 0.1 ns a packet in
-//! batches of 128. Batches change hands by moving 8 bytes; they come from a stock and are never
-//! allocated on the packet path. The clock is read once a round, by the caller. A round ends after
-//! a fixed number of batches even if a graph leads packets in a circle; the rest follows in the
-//! next.
+//! batches of 128. Passing a batch moves 8 bytes; they come from a stock and are never allocated on
+//! the packet path. The clock is read once a round, by the caller. A round ends after a fixed
+//! number of batches even if packets circulate in a graph; the next round continues.
 
 mod arguments;
 mod call;

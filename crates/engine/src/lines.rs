@@ -1,12 +1,12 @@
-//! Bounds the lines that elements write to the router's log.
+//! Limits the lines that elements write to the router's log.
 //!
-//! The sender of packets can have some elements write a line for each. So each element of a router
-//! may write so many in a second; the others are counted, and one line tells how many they were.
+//! A sender of packets can make some elements write a line for each packet. So each element has a
+//! limit of lines a second; further lines are counted, and one line reports their number.
 
-/// Lines that an element may write in a second unless the router says otherwise.
+/// Default limit of lines of an element in a second.
 const LINES_A_SECOND: u32 = 100;
 const SECOND_NS: u64 = 1_000_000_000;
-/// A time that never comes.
+/// A time that is never reached.
 const NEVER: u64 = u64::MAX;
 
 /// An element's lines since a time.
@@ -19,7 +19,7 @@ struct Account {
 
 /// All elements' lines.
 pub(crate) struct Lines {
-    /// Lines of an element in a second; `None`: as many as it likes.
+    /// Lines of an element in a second; `None` for no limit.
     limit: Option<u32>,
     accounts: Vec<Account>,
     /// When to report how many lines were left out.
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!((admitted(&mut lines, 0, 8 * half), lines.due_ns), (3, 10 * half));
         assert_eq!((admitted(&mut lines, 1, 9 * half), lines.due_ns), (3, 10 * half));
         assert_eq!(lines.take_left_out(10 * half), [(0, 7)], "that of the other is not over");
-        // An element that goes on writing is reported once.
+        // An element that continues to write is reported once.
         assert_eq!((admitted(&mut lines, 1, 11 * half), lines.due_ns), (3, 11 * half));
         assert_eq!(lines.take_left_out(13 * half), [(1, 14)]);
         assert_eq!((lines.due_ns, lines.take_left_out(9 * SECOND_NS)), (NEVER, vec![]));

@@ -1,5 +1,4 @@
-//! Names that stand for addresses and ports in configurations (`AddressInfo`, `PortInfo`,
-//! interfaces).
+//! Names of addresses and ports in configurations (`AddressInfo`, `PortInfo`, interfaces).
 
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -11,7 +10,7 @@ pub struct Named {
     pub ipv4: Option<Ipv4Addr>,
     /// IPv4 prefix: its address with all bits as written, and its length.
     pub ipv4_prefix: Option<(Ipv4Addr, u8)>,
-    /// IPv4 address of the next router on the way out.
+    /// IPv4 address of the interface's gateway.
     pub gateway: Option<Ipv4Addr>,
     /// IPv6 address.
     pub ipv6: Option<Ipv6Addr>,
@@ -25,30 +24,30 @@ pub struct Named {
     pub tcp: Option<u16>,
 }
 
-/// All names of a router. A name that is given inside a compound element is known there and in
-/// the compounds inside it.
+/// All names of a router. A name that is declared inside a compound element is valid there and in
+/// compounds inside it.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     named: HashMap<String, Named>,
-    /// By kind and name: texts that only some elements know how to read.
+    /// By kind and name: texts whose form only some elements know.
     texts: HashMap<(&'static str, String), String>,
-    /// Where names are given and looked up: the compound, with its last slash.
+    /// The scope of names: the compound, with its last slash.
     scope: String,
 }
 
 impl Names {
-    /// From now on names are those of this element.
+    /// Resolves the next names for this element.
     pub fn enter(&mut self, element: &str) {
         let scope = element.rfind('/').and_then(|slash| element.get(..=slash));
         scope.unwrap_or_default().clone_into(&mut self.scope);
     }
 
-    /// The entry of a name in this scope, made if it is not there.
+    /// The entry of a name in this scope; makes it if it does not exist.
     pub fn entry(&mut self, name: &str) -> &mut Named {
         self.named.entry(format!("{}{name}", self.scope)).or_default()
     }
 
-    /// The meaning of a name here: the compound's own, or one of those around it.
+    /// The value of a name here: from the compound itself, or from one of those around it.
     pub fn get(&self, name: &str) -> Option<&Named> {
         let mut scope = self.scope.as_str();
         while let Some(inner) = scope.strip_suffix('/') {
@@ -60,12 +59,12 @@ impl Names {
         self.named.get(name)
     }
 
-    /// Lets a name of some kind stand for a text.
+    /// Sets the text of a name of some kind.
     pub fn set_text(&mut self, kind: &'static str, name: &str, text: &str) {
         self.texts.insert((kind, name.to_owned()), text.to_owned());
     }
 
-    /// The text that a name of some kind stands for.
+    /// The text of a name of some kind.
     pub fn text(&self, kind: &'static str, name: &str) -> Option<&str> {
         self.texts.get(&(kind, name.to_owned())).map(String::as_str)
     }

@@ -13,7 +13,7 @@ pub const STAGES: usize = 8;
 /// The elements of a pass by stage; stages may be empty.
 pub type Members = [Option<Box<dyn Element>>; STAGES];
 
-/// By stage: the output that leads on to the next member.
+/// By stage: the output that leads to the next member.
 pub type Main = [u16; STAGES];
 
 /// The result of one of a pass's stages for a packet.
@@ -21,19 +21,19 @@ pub type Main = [u16; STAGES];
 pub struct Verdict(u32);
 
 impl Verdict {
-    /// It goes on to the next stage.
+    /// The packet continues to the next stage.
     pub const ON: Verdict = Verdict(0);
-    /// This element wants it, and all that follow it in the batch, by its own
-    /// [`Element::push`]. It has not touched the packet nor counted it.
+    /// The element takes it, and all that follow it in the batch, by its own [`Element::push`]. It
+    /// has not changed or counted the packet.
     pub const ALONE: Verdict = Verdict(STOP);
 
-    /// It leaves the pass by this output, or is dropped if nothing is connected there.
+    /// The packet leaves the pass by this output, or is dropped if the output is unconnected.
     #[inline(always)]
     pub const fn out(port: u16) -> Verdict {
         Verdict(1 << 16 | port as u32)
     }
 
-    /// The number that stands for this verdict of this stage in [`Batch::sift`].
+    /// The number of this verdict of this stage in [`Batch::sift`].
     #[inline(always)]
     pub const fn code(self, stage: usize) -> u32 {
         if self.0 == 0 { 0 } else { self.0 | (stage as u32) << 20 }
@@ -53,22 +53,22 @@ pub trait Each: Element {
         let _ = context;
     }
 
-    /// Works on one packet, as [`Element::push`] does on each. `main` is the output by which
-    /// packets stay in the pass: 0 for all elements that have one way out.
+    /// Handles one packet as [`Element::push`] does. `main` is the output by which packets stay in
+    /// the pass: 0 for all elements with one output.
     fn each(&mut self, packet: &mut Packet, main: u16) -> Verdict;
 }
 
 /// Where and why a pass ended: packets kept, and the code of the verdict.
 pub type Stop = (usize, u32);
 
-/// A loop that does the work of several elements that follow each other, packet by packet:
-/// each packet's bytes and annotations are loaded once for all of them.
+/// A loop that does the work of several successive elements, packet by packet: each packet's bytes
+/// and annotations are loaded once for all of them.
 ///
 /// The elements stay unchanged. They keep their state and handlers, the engine accounts each packet
-/// to each of them, and packets that come to one in the middle by another way go to that one. Only
-/// the order of packets that leave by *different* outputs differs. On each way packets keep their
-/// order, also behind one that an element wants for itself ([`Verdict::ALONE`]): that one and all
-/// behind it leave the pass together.
+/// to each of them, and packets that reach an element in the middle by another path go to that
+/// element. Only the order of packets that leave by *different* outputs differs. On each path
+/// packets keep their order, even after a packet that an element takes alone ([`Verdict::ALONE`]):
+/// that packet and all after it leave the pass together.
 pub trait Pass: Sync {
     /// Whether an element can be this stage.
     fn fits(&self, stage: usize, element: &mut dyn Element) -> bool;
@@ -79,8 +79,8 @@ pub trait Pass: Sync {
     /// Whether the pass is worth while for a batch that starts with this packet.
     fn suits(&self, members: &mut Members, main: &Main, first: &Packet) -> bool;
 
-    /// Takes packets from number `start` on through all stages below `limit`. Those before
-    /// have been there.
+    /// Passes packets from number `start` on through all stages below `limit`. Earlier packets are
+    /// finished.
     fn run(
         &self,
         members: &mut Members,
@@ -90,7 +90,7 @@ pub trait Pass: Sync {
         fused: &mut Fused<'_, '_>,
     ) -> Option<Stop>;
 
-    /// Sends on packets that have come through all stages: [`Context::forward`] or the like.
+    /// Sends packets that have passed all stages: by [`Context::forward`] or similar.
     fn finish(&self, members: &mut Members, batch: &mut Batch, context: &mut Context<'_>);
 }
 
@@ -98,7 +98,7 @@ pub trait Pass: Sync {
 pub struct Fused<'a, 'b> {
     context: &'a mut Context<'b>,
     chain: &'a Chain,
-    /// By stage: packets that have left the pass there.
+    /// By stage: number of packets that have left the pass there.
     left: [usize; STAGES],
 }
 
@@ -115,7 +115,7 @@ impl<'b> Fused<'_, 'b> {
         &self.chain.main
     }
 
-    /// Sends a packet where its verdict says.
+    /// Sends a packet to the output of its verdict.
     pub fn leave(&mut self, packet: Packet, code: u32) {
         let stage = stage_of(code);
         if let (Some(left), Some(member)) =
@@ -137,7 +137,7 @@ pub(crate) struct Chain {
     pass: &'static dyn Pass,
     /// By stage: the element.
     members: [u32; STAGES],
-    /// By stage: its input; for the first member none.
+    /// By stage: its input; `None` for the first member.
     inputs: [u32; STAGES],
     main: Main,
     length: usize,
@@ -208,8 +208,8 @@ fn extend(
 }
 
 impl Chain {
-    /// Gives a batch to the pass. Returns the input that the rest of it goes to, or
-    /// [`UNCONNECTED`]; `None` if the batch must go from element to element.
+    /// Gives a batch to the pass. Returns the next input of its rest, or [`UNCONNECTED`]; `None` if
+    /// the batch must pass from element to element.
     #[inline]
     pub(crate) fn run(
         &self,
@@ -231,7 +231,7 @@ impl Chain {
                 found += usize::from(place.is_some());
             }
         }
-        // One may be missing because it panicked.
+        // An element may be missing because it panicked.
         let suits = found == self.length
             && batch
                 .as_slice()
@@ -287,7 +287,7 @@ impl Chain {
             Some((kept, code)) => (kept, Some(stage_of(code))),
             None => (batch.len(), None),
         };
-        // Those kept, those that left, and the one that ended it, up to the stage before.
+        // Kept packets, those that left, and the one that ended the pass, up to the former stage.
         let mut count = end - start + left.iter().sum::<usize>() + usize::from(ended.is_some());
         debug_assert!(count <= before);
         for (stage, (member, left)) in self.members.iter().zip(left).enumerate().take(limit) {
@@ -303,9 +303,9 @@ impl Chain {
         stop
     }
 
-    /// A pass that ended at a packet that an element wants for itself. Those before it go on;
-    /// it and those behind it must not overtake each other, so that they all go to that
-    /// element's `push`, through the stages before it if they have not been there.
+    /// Handles a pass that ended at a packet that an element takes alone. Earlier packets continue.
+    /// This packet and later ones must keep their order, so all of them go to that element's
+    /// `push`, through the stages before it if necessary.
     #[cold]
     #[inline(never)]
     fn part(
@@ -322,14 +322,14 @@ impl Chain {
             batch.move_front(kept, &mut done);
             self.deliver(limit, members, &mut done, context);
             limit = stage_of(code);
-            // The packet that ended it is where it has to be.
+            // The packet that ended the pass is at its element.
             stop = self.pass(members, batch, 1, limit, context);
         }
         self.deliver(limit, members, batch, context);
         context.give_batch(done);
     }
 
-    /// Gives packets that have come to a stage to its element, or sends them on.
+    /// Gives packets at a stage to its element, or sends them on.
     fn deliver(
         &self,
         stage: usize,

@@ -29,13 +29,12 @@ impl Registry {
         }
     }
 
-    /// Adds a pass: routers built from now on use it where elements follow each other that it
-    /// fits.
+    /// Adds a pass: routers that are built later use it for successive elements that match.
     pub fn add_pass(&mut self, pass: &'static dyn Pass) {
         self.passes.push(pass);
     }
 
-    /// The same classes without passes: each element works on its own.
+    /// The same classes without passes: each element runs on its own.
     #[must_use]
     pub fn without_passes(mut self) -> Registry {
         self.passes.clear();

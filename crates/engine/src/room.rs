@@ -13,11 +13,11 @@ const FEWEST: usize = 8;
 /// Why an element keeps packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// They wait for a neighbour's Ethernet address: an eighth of the pool.
+    /// Packets wait for a neighbour's Ethernet address: an eighth of the pool.
     Neighbours,
     /// Fragments that wait for the rest of their packet: an eighth of the pool.
     Fragments,
-    /// They wait for their turn: five eighths of the pool.
+    /// Packets wait for their turn: five eighths of the pool.
     Queues,
 }
 
@@ -63,15 +63,15 @@ impl Share {
         self.room.as_ref().map_or(usize::MAX, |room| room.most)
     }
 
-    /// How many more packets the element may keep.
+    /// Number of further packets that the element may keep.
     #[inline]
     pub fn left(&self) -> usize {
         self.room.as_ref().map_or(usize::MAX, |room| room.most.saturating_sub(room.taken.get()))
     }
 
-    /// How many more packets an element may keep that pulls them, from a queue as a rule: half of
-    /// the room, for any use by others. The queue would otherwise fill the room and wait for an
-    /// element that waits for room.
+    /// Number of further packets that a pulling element may keep, usually from a queue: half of the
+    /// total room. Otherwise the queue would fill the room, and wait for the element, which waits
+    /// for room.
     #[inline]
     pub fn left_to_pull(&self) -> usize {
         (self.most() / 2).saturating_sub(self.own)

@@ -28,8 +28,8 @@ use crate::work::{Stock, Work, WorkList};
 
 /// A full turn of a task, in tickets.
 const TURN: u64 = 1024;
-/// Most batches that are worked on in one round, so that a graph that leads packets in a
-/// circle for ever still lets others have their turn.
+/// Most batches of one round, so that a graph in which packets circulate endlessly lets others have
+/// their turn.
 const MAX_BATCHES: usize = 4096;
 /// Most requests to stop that are looked at together.
 const MOST_STOPS: usize = 1024;
@@ -49,10 +49,10 @@ pub enum BuildError {
         /// The request.
         class: String,
     },
-    /// An element does not like its configuration.
+    /// An element rejects its configuration.
     #[error("{name} :: {class}: {error}")]
     Config {
-        /// It was configured already and could not be initialised.
+        /// Whether the element was configured and could not be initialised.
         initializing: bool,
         /// The element.
         element: usize,
@@ -66,7 +66,7 @@ pub enum BuildError {
     /// An oddity that does not prevent the graph from running.
     #[error("{name} :: {class}: warning: {message}")]
     Warning {
-        /// It was configured already.
+        /// Whether the element was configured already.
         initializing: bool,
         /// The element.
         element: usize,
@@ -79,27 +79,27 @@ pub enum BuildError {
     },
 }
 
-/// The end of a round, also with work left.
+/// When a round ends, even with work left.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     /// A clock that costs little: it is read after each batch.
     pub clock: fn() -> u64,
-    /// The reading from which on nothing new is begun.
+    /// The clock's reading after which no new work begins.
     pub until: u64,
 }
 
-/// A graph with its state. Give it turns with [`Router::run_once`].
+/// A graph with its state. Run it with [`Router::run_once`].
 pub struct Router {
     pub(crate) elements: Vec<Slot>,
-    /// By input: the pass that starts there.
+    /// By input: the chain of a pass that starts there.
     chains: Vec<Option<Chain>>,
     turns: u64,
-    /// By element: nanoseconds spent, if a profile is wanted.
+    /// By element: nanoseconds spent, if profiling is on.
     profile: Option<Vec<u64>>,
     limit: Option<Limit>,
-    /// The last round ended at its limit.
+    /// Whether the last round ended at its limit.
     cut: bool,
-    /// The task that is first in the next round: that after the one where the last was cut.
+    /// The first task of the next round: the one after the task at which the last round was cut.
     first_task: usize,
     pub(crate) core: Core,
     /// Mistakes and warnings; once it is built, warnings only.
@@ -107,7 +107,8 @@ pub struct Router {
 }
 
 impl Router {
-    /// Makes, configures and initialises all elements of a graph.
+    /// All mistakes and warnings, in the order of their finding; configuration stops before
+    /// initialisation if there is a mistake.
     ///
     /// # Errors
     /// All mistakes and warnings, in the order of their finding; configuration stops before
@@ -293,7 +294,7 @@ impl Router {
         if wrong { Err(std::mem::take(&mut self.notes)) } else { Ok(()) }
     }
 
-    /// Keeps an element's messages; returns whether there are mistakes.
+    /// Keeps an element's messages. Returns whether there are mistakes.
     fn note(
         &mut self,
         element: usize,
@@ -326,12 +327,12 @@ impl Router {
         &self.notes
     }
 
-    /// One round: timers that are due, one turn of each task, and all packets that are under
-    /// way. Returns whether anything was done; if not, the caller may sleep until a packet
-    /// arrives or [`Router::next_timer_ns`].
+    /// One round: due timers, one turn of each task, and all pending packets. Returns whether there
+    /// was any work; if not, the caller may sleep until a packet arrives or
+    /// [`Router::next_timer_ns`].
     ///
-    /// `now_ns` is the time of this round, on a clock that never goes back; elements see no
-    /// other, so the clock is read once a round and not once a packet.
+    /// `now_ns` is the time of this round on a monotonic clock. Elements use this time, so the
+    /// clock is read once a round and not once a packet.
     pub fn run_once(&mut self, now_ns: u64, devices: &mut dyn Devices) -> bool {
         // A handler may have been called after the time of this round was read.
         let now_ns = now_ns.max(self.core.now_ns);
@@ -347,9 +348,9 @@ impl Router {
         }
     }
 
-    /// As [`Router::run_once`], but for no longer than `limit` allows: it is looked at after each
-    /// batch and each task. The rest goes on in the next round, where the task after the one that
-    /// came last is first, so that each has its turn.
+    /// Like [`Router::run_once`], but only until `limit`, which is checked after each batch and
+    /// each task. The next round continues with the task after the last one, so that each has its
+    /// turn.
     pub fn run_within(&mut self, now_ns: u64, devices: &mut dyn Devices, limit: Limit) -> bool {
         self.limit = Some(limit);
         let worked = self.run_once(now_ns, devices);
@@ -357,12 +358,12 @@ impl Router {
         worked
     }
 
-    /// Has the next rounds work with batches of a stock that others have as well.
+    /// Lets the next rounds use batches of a stock that several routers share.
     pub fn lend(&mut self, stock: &mut Stock) {
         self.core.work.lend(stock);
     }
 
-    /// Gives back the loans of [`Router::lend`], but for packets' waiting places.
+    /// Returns the loans of [`Router::lend`], except waiting places of packets.
     pub fn give_back(&mut self, stock: &mut Stock) {
         self.core.work.give_back(stock);
     }
@@ -372,7 +373,7 @@ impl Router {
         self.cut
     }
 
-    /// Whether this round has come to its limit.
+    /// Whether this round has reached its limit.
     #[inline(always)]
     fn is_over(&mut self) -> bool {
         if let Some(limit) = self.limit {
@@ -388,11 +389,11 @@ impl Router {
             self.core.tell_left_out();
         }
         let mut budget = MAX_BATCHES;
-        // A handler may have given work to elements that had none before.
+        // A handler may have given work to idle elements.
         let mut worked = self.core.stops > 0 || !self.core.deferred.is_empty();
         self.settle(devices);
         if self.core.stopped {
-            // Packets that a handler sent before the end still go on, as in Click.
+            // Packets that a handler sent before the end are still delivered, as in Click.
             self.deliver(&mut budget, devices);
             return true;
         }
@@ -430,7 +431,7 @@ impl Router {
         worked
     }
 
-    /// A turn for each task, or as many as their shares say. Returns whether one found work.
+    /// A turn for each task, or as many as its share allows. Returns whether one found work.
     #[inline]
     fn take_turns(&mut self, budget: &mut usize, devices: &mut dyn Devices) -> bool {
         let mut worked = false;
@@ -446,7 +447,8 @@ impl Router {
             if worked {
                 return true;
             }
-            // The process may not sleep while a task waits whose turn is far away: all are asked.
+            // The process may not sleep while the turn of a waiting task is far away, so all tasks
+            // are called.
         }
         let (first, tasks) = (std::mem::take(&mut self.first_task), self.core.tasks.len());
         for task in (first..tasks).chain(0..first.min(tasks)) {
@@ -462,7 +464,7 @@ impl Router {
         worked
     }
 
-    /// A turn of a task and its consequences. Returns whether anything was done.
+    /// A turn of a task and its consequences. Returns whether there was any work.
     #[inline]
     fn take_turn(&mut self, task: usize, budget: &mut usize, devices: &mut dyn Devices) -> bool {
         let Some(entry) = self.core.tasks.get(task) else { return false };
@@ -492,7 +494,7 @@ impl Router {
         worked
     }
 
-    /// Works on packets under way until there are none or the budget is used up.
+    /// Handles pending packets until there are none or the budget is used up.
     #[inline]
     fn deliver(&mut self, budget: &mut usize, devices: &mut dyn Devices) -> bool {
         let mut worked = false;
@@ -500,7 +502,7 @@ impl Router {
             && let Some(mut work) = self.core.work.pop()
         {
             worked = true;
-            // A batch that is alone under way goes from element to element directly.
+            // A batch that is the only pending work passes from element to element directly.
             while let Some(next) = self.hand_over(&mut work, devices) {
                 *budget = if self.is_over() { 0 } else { budget.saturating_sub(1) };
                 if *budget == 0 || self.core.work.len() > 0 {
@@ -515,8 +517,7 @@ impl Router {
         worked
     }
 
-    /// Gives a batch to the element that it is for. Returns the input that the rest of it goes to,
-    /// if any.
+    /// Gives a batch to its element. Returns the next input of its rest, if any.
     #[inline(always)]
     fn hand_over(&mut self, work: &mut Work, devices: &mut dyn Devices) -> Option<u32> {
         if self.core.trace.is_some()
@@ -547,7 +548,7 @@ impl Router {
         let begun = self.profile.is_some().then(Instant::now);
         with_element(&mut self.core, &mut self.elements, devices, index, |element, context| {
             element.push(port as usize, &mut work.batch, context);
-            // Packets that the element leaves are dropped, and count as dropped by it.
+            // Packets that the element leaves in the batch are dropped, and count as dropped by it.
             if context.core.forward == UNCONNECTED {
                 work.batch.clear();
             }
@@ -570,8 +571,8 @@ impl Router {
         }
     }
 
-    /// From now on the time of each element is measured, and each works on its own, without
-    /// passes. That of elements that are pulled from counts for the one that pulls.
+    /// Begins to measure the time of each element; each element then runs on its own, without
+    /// passes. The time of elements that are pulled from counts for the pulling element.
     pub fn measure(&mut self) {
         self.profile = Some(vec![0; self.elements.len()]);
         self.chains.clear();
@@ -582,8 +583,8 @@ impl Router {
         self.profile.as_ref()?.get(index).copied()
     }
 
-    /// Says how late it is, for handlers that are called between rounds: the last round of a graph
-    /// that had nothing to do may be long ago.
+    /// Sets the time for handlers that are called between rounds: the last round of an idle graph
+    /// may be long ago.
     pub fn set_now_ns(&mut self, now_ns: u64) {
         self.core.now_ns = now_ns.max(self.core.now_ns);
     }
@@ -594,7 +595,7 @@ impl Router {
         self.core.timers.next_ns().into_iter().chain(lines_ns).min()
     }
 
-    /// Whether packets are under way; if so, do not sleep.
+    /// Whether packets are pending; if so, do not sleep.
     pub fn is_busy(&self) -> bool {
         self.core.work.len() > 0
     }
@@ -609,13 +610,13 @@ impl Router {
         self.core.wall_offset_ns = offset_ns;
     }
 
-    /// Where `Print` and the like write; standard error if never set.
+    /// Sets the destination of `Print` and similar elements; the default is standard error.
     pub fn set_log(&mut self, log: Box<dyn FnMut(&str)>) {
         self.core.log = log;
     }
 
-    /// Most lines that an element may write in a second, 100 if never set; `None` for no bound.
-    /// Handlers, configuration and initialisation add their own.
+    /// Sets how many lines an element may write in a second, 100 by default; `None` for no limit.
+    /// Lines of handlers, configuration and initialisation are not limited.
     pub fn set_line_limit(&mut self, limit: Option<u32>) {
         self.core.lines.set_limit(limit);
     }
@@ -646,7 +647,7 @@ impl Router {
     }
 
     /// Takes over the state of elements of the same name and class from a previous router, and the
-    /// packets that are on their way to such an element.
+    /// pending packets of such elements.
     pub fn take_state(&mut self, old: &mut Router) {
         let now_ns = self.core.now_ns.max(old.core.now_ns);
         self.core.now_ns = now_ns;
@@ -700,7 +701,7 @@ impl Router {
     /// Writes a handler: `element.handler`, or a name alone for one of the router's.
     ///
     /// # Errors
-    /// If there is no such handler, or the value does not do.
+    /// If there is no such handler, or the value is invalid.
     pub fn write(&mut self, path: &str, value: &str) -> Result<(), HandlerError> {
         let mut devices = NoDevices;
         let mut context = self.context(&mut devices);
@@ -728,8 +729,9 @@ impl Router {
         &self.core.watched
     }
 
-    /// Tells elements that the process is about to wait for their descriptors. Returns whether one
-    /// of them has something to do already. [`Router::wake_up`] comes after it, for any result.
+    /// Informs elements that the process is about to wait for their descriptors. Returns whether
+    /// one of them has work already. The caller must call [`Router::wake_up`] after it, for any
+    /// result.
     pub fn fall_asleep(&mut self) -> bool {
         let elements = &mut self.elements;
         self.core.sleepers.iter().fold(false, |due, index| {
@@ -738,7 +740,7 @@ impl Router {
         })
     }
 
-    /// Tells elements that the process is awake again.
+    /// Informs elements that the process is awake again.
     pub fn wake_up(&mut self) {
         for index in &self.core.sleepers {
             if let Some(element) = self.elements.get_mut(*index).and_then(Option::as_mut) {
@@ -747,7 +749,7 @@ impl Router {
         }
     }
 
-    /// Tells an element that its descriptor is ready, unless it no longer waits for it.
+    /// Informs an element that its descriptor is ready, unless it no longer waits for it.
     pub fn descriptor_ready(
         &mut self,
         element: usize,
@@ -763,12 +765,12 @@ impl Router {
         }
     }
 
-    /// Signals of the operating system that elements want to hear of.
+    /// Signals of the operating system that elements catch.
     pub fn signals(&self) -> impl Iterator<Item = i32> {
         self.core.signals.iter().map(|(signal, _)| *signal)
     }
 
-    /// Tells elements that a signal of the operating system came.
+    /// Informs elements of a caught signal of the operating system.
     pub fn caught_signal(&mut self, signal: i32, devices: &mut dyn Devices) {
         let wanted = self.core.signals.iter().filter(|(wanted, _)| *wanted == signal);
         let elements: Vec<usize> = wanted.map(|(_, element)| *element).collect();
@@ -780,7 +782,7 @@ impl Router {
         self.settle(devices);
     }
 
-    /// Asks the router to stop, as its `stop` handler does.
+    /// Requests that the router stops, as its `stop` handler does.
     pub fn request_stop(&mut self) {
         self.core.stops += 1;
         self.attend(&mut NoDevices);
@@ -797,8 +799,8 @@ impl Router {
         }
     }
 
-    /// Ends the router as a signal does: an element that decides about stops makes its steps
-    /// until it has no more, and nothing can keep the router running after that.
+    /// Ends the router as a signal does: an element that decides about stops runs all its steps,
+    /// and then the router stops in any case.
     pub fn end(&mut self, now_ns: u64, devices: &mut dyn Devices) {
         self.core.now_ns = now_ns.max(self.core.now_ns);
         self.core.stops = MOST_STOPS as u32;
@@ -811,7 +813,7 @@ impl Router {
     /// Decides about requests to stop.
     #[cold]
     fn attend(&mut self, devices: &mut dyn Devices) {
-        // A manager that always goes on and asks again would hold the round for ever.
+        // A manager that always continues and requests again would occupy the round forever.
         for _ in 0..MOST_STOPS {
             if self.core.stops == 0 || self.core.stopped {
                 break;

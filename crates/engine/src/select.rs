@@ -6,7 +6,7 @@ use std::rc::Rc;
 /// The event to wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// Something to read.
+    /// Data to read.
     Read,
     /// Room to write.
     Write,

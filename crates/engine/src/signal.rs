@@ -1,8 +1,8 @@
 //! Elements that may have packets, and elements that may have room: Click's notifiers.
 //!
-//! Every round asks all tasks, so no wake-up is needed. A signal answers the question that is left:
-//! would a turn find anything? A source asks before it makes packets that a full queue would drop,
-//! and `scheduled` handlers tell it to the user.
+//! Every round asks all tasks, so no wake-up is needed. A signal answers whether a turn would find
+//! work. A source reads it before it makes packets that a full queue would drop, and `scheduled`
+//! handlers show it to the user.
 
 use crate::devices::Devices;
 use crate::state::{Core, Port, Slot, UNCONNECTED, with_element};
@@ -10,14 +10,14 @@ use crate::state::{Core, Port, Slot, UNCONNECTED, with_element};
 /// An element's own signal beyond «always».
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notifies {
-    /// [`crate::Element::has_packets`] says whether its pull outputs have packets.
+    /// [`crate::Element::has_packets`] tells whether its pull outputs have packets.
     pub packets: bool,
-    /// [`crate::Element::has_room`] says whether its push inputs have room.
+    /// [`crate::Element::has_room`] tells whether its push inputs have room.
     pub room: bool,
 }
 
 impl Notifies {
-    /// Nothing: the search continues with the elements beyond it.
+    /// No notification: the search continues with the elements beyond it.
     pub const NOTHING: Notifies = Notifies { packets: false, room: false };
     /// Whether there are packets.
     pub const PACKETS: Notifies = Notifies { packets: true, room: false };
@@ -35,14 +35,14 @@ enum About {
     Room,
 }
 
-/// All elements that know whether there are packets at one end of a path, or room at the other. Get
-/// one from [`crate::InitContext::upstream`] or [`crate::InitContext::downstream`], ask it by
+/// All elements that know whether there are packets at one end of a path, or room at the other.
+/// Made by [`crate::InitContext::upstream`] or [`crate::InitContext::downstream`], read by
 /// [`crate::Context::is_active`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Signal {
     about: About,
     asked: Vec<Port>,
-    /// Some path ends with an element that cannot tell.
+    /// Some path ends with an element that has no notification.
     always: bool,
 }
 
@@ -107,7 +107,7 @@ fn search(
             open.extend(next.into_iter().rev());
         }
     }
-    // Unknown, for example where packets go in a circle.
+    // Unknown, for example in a cycle of pulls.
     signal.always |= signal.asked.is_empty();
     signal
 }

@@ -38,7 +38,7 @@ pub(crate) struct Port {
 pub(crate) struct Wiring {
     pub(crate) input_base: Vec<u32>,
     pub(crate) output_base: Vec<u32>,
-    /// By input: whose it is.
+    /// By input: its element and port.
     pub(crate) inputs: Vec<Port>,
     /// By input: the output to pull from, if it is a pull input.
     pub(crate) sources: Vec<Option<Port>>,
@@ -98,13 +98,13 @@ pub(crate) struct Described {
     pub(crate) arguments: Vec<String>,
 }
 
-/// An element that has work of its own.
+/// An element with a task.
 pub(crate) struct Task {
     pub(crate) element: usize,
     pub(crate) tickets: u32,
     /// Whether its last turn found work.
     pub(crate) worked: bool,
-    /// The thread that the configuration gives it to.
+    /// The thread that the configuration assigns it to.
     pub(crate) thread: u32,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct Task {
 pub(crate) struct Core {
     pub(crate) wiring: Wiring,
     pub(crate) work: WorkList,
-    /// The input that the current batch goes to next, or [`UNCONNECTED`]; see [`Context::forward`].
+    /// The next input of the current batch, or [`UNCONNECTED`]; see [`Context::forward`].
     pub(crate) forward: u32,
     pub(crate) timers: Timers,
     pub(crate) arena: Arena,
@@ -125,7 +125,7 @@ pub(crate) struct Core {
     /// Which element ends which packets.
     pub(crate) ledger: Ledger,
     pub(crate) tasks: Vec<Task>,
-    /// Their order where they have shares that differ.
+    /// Their order if they have different shares.
     pub(crate) turns: Turns,
     /// By packet of the current batch: the output it is for. Kept, as filling it with zeros for
     /// each batch would cost a quarter of a nanosecond a packet.
@@ -144,21 +144,21 @@ pub(crate) struct Core {
     /// The element that decides about requests to stop.
     pub(crate) manager: Option<usize>,
     pub(crate) log: Box<dyn FnMut(&str)>,
-    /// How many lines elements have written.
+    /// Counts of the lines that elements have written.
     pub(crate) lines: Lines,
     /// The receivers of a copy of every message.
     pub(crate) overheard: Vec<Rc<RefCell<Vec<String>>>>,
     pub(crate) described: Vec<Described>,
     /// Names that stand for addresses.
     pub(crate) address_names: Names,
-    /// Handlers of the router that were added to it.
+    /// Handlers that were added to the router.
     pub(crate) globals: Vec<Global>,
     /// Writes to elements while they ran.
     pub(crate) deferred: Vec<(usize, String, String)>,
     /// The warnings of the element during its initialisation.
     pub(crate) warnings: Vec<String>,
     pub(crate) watched: Vec<Watched>,
-    /// Elements that want to know when the process sleeps.
+    /// Elements with a function for the process's sleep.
     pub(crate) sleepers: Vec<usize>,
     /// Signals of the operating system and their receivers.
     pub(crate) signals: Vec<(i32, usize)>,
@@ -191,7 +191,7 @@ impl Core {
         }
     }
 
-    /// Tells how many lines of elements were left out.
+    /// Reports how many lines of elements were left out.
     #[cold]
     pub(crate) fn tell_left_out(&mut self) {
         for (element, count) in self.lines.take_left_out(self.now_ns) {
@@ -218,12 +218,12 @@ impl Core {
         }
     }
 
-    /// The thread that the configuration gives an element's task to.
+    /// The thread that the configuration assigns an element's task to.
     pub(crate) fn home_thread(&self, element: usize) -> u32 {
         self.task(element).map_or(0, |task| task.thread)
     }
 
-    /// Whether some tasks are to have more turns than others.
+    /// Whether tasks have different shares of turns.
     #[inline]
     pub(crate) fn shared_unevenly(&self) -> bool {
         self.tasks.windows(2).any(|pair| match pair {
@@ -239,8 +239,8 @@ impl Core {
     }
 }
 
-/// Calls `call` with one element taken out of its place, so that it can reach all others.
-/// Nothing happens if it is out already (a pull path that leads back to its start).
+/// Calls `call` with one element taken out of its place, so that it can reach all others. Does
+/// nothing if it is out already (a pull path that leads back to its start).
 #[inline(always)]
 pub(crate) fn with_element<R>(
     core: &mut Core,

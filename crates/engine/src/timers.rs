@@ -14,7 +14,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Sets a timer; an earlier setting of the same one is forgotten.
+    /// Sets a timer; replaces an earlier setting of the same one.
     pub(crate) fn schedule(&mut self, owner: Owner, at_ns: u64) {
         if let Some(old) = self.by_owner.insert(owner, at_ns) {
             self.by_time.remove(&(old, owner));

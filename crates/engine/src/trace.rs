@@ -1,9 +1,9 @@
-//! Tracing: single packets are followed through the graph, with the effects of each element.
+//! Tracing: follows single packets through the graph, with the effects of each element.
 //!
-//! Off, it costs one look a batch. On, a batch with a packet under observation is split: that
-//! packet alone goes to the element, whose outputs lead for that moment to a work list of the
-//! tracer's own. So the tracer sees which output each packet takes and which packets the element
-//! makes. A packet is known by its slot, which it keeps from ring to ring.
+//! Off, it costs one check a batch. On, a batch with a traced packet is split: the element gets
+//! that packet alone, and its outputs lead to the tracer's own work list during the call. So the
+//! tracer knows which output each packet takes and which packets the element makes. A packet is
+//! identified by its slot, which it keeps from ring to ring.
 
 mod event;
 mod told;
@@ -33,7 +33,7 @@ const LEASE_NS: u64 = 5_000_000_000;
 /// A packet under observation.
 struct Mark {
     number: u32,
-    /// Its bytes when it was last seen.
+    /// Its bytes at the last event.
     bytes: Vec<u8>,
 }
 
@@ -49,12 +49,12 @@ pub(crate) struct Tracer {
     lease_ns: u64,
     now_ns: u64,
     wall_offset_ns: u64,
-    /// By output: its own number; stands in for the wiring while an element is watched.
+    /// By output: its own number; replaces the connections while an element is traced.
     targets: Vec<u32>,
     work: WorkList,
 }
 
-/// Shared by the core and the devices that a round gets.
+/// Shared by the core and the devices of a round.
 pub(crate) type Trace = Rc<RefCell<Tracer>>;
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -96,7 +96,7 @@ impl Tracer {
         now_ns < self.lease_ns
     }
 
-    /// Everything that has happened since the last time.
+    /// All events since the last call.
     pub(crate) fn fetch(&mut self, now_ns: u64) -> Fetched {
         self.lease_ns = now_ns.max(self.now_ns) + LEASE_NS;
         Fetched {
@@ -107,7 +107,7 @@ impl Tracer {
         }
     }
 
-    /// Index of the event, if there was room for it.
+    /// Adds an event. Returns its index, if there was room.
     fn note(&mut self, packet: u32, what: What) -> Option<usize> {
         if self.events.len() >= MAX_EVENTS {
             self.lost += 1;
@@ -187,7 +187,7 @@ impl Watched<'_> {
         self.inner.interface(interface).map(|i| i.name.clone()).unwrap_or_default()
     }
 
-    /// Gives away packets with `give` and notes which of those that are followed went.
+    /// Sends packets with `give` and notes which traced packets were sent.
     fn leave(
         &mut self,
         interface: usize,
@@ -259,7 +259,7 @@ impl Devices for Watched<'_> {
     }
 }
 
-/// Notes packets that `source` was asked for: those of `batch` from number `before` on.
+/// Notes packets pulled from `source`: those of `batch` from number `before` on.
 #[cold]
 pub(crate) fn pulled(core: &Core, source: Port, batch: &Batch, before: usize) {
     let Some(trace) = &core.trace else { return };
@@ -272,8 +272,8 @@ pub(crate) fn pulled(core: &Core, source: Port, batch: &Batch, before: usize) {
     }
 }
 
-/// Gives a batch with packets that are followed to the element of `input`, those alone.
-/// False, and nothing done, if there is none in it.
+/// Gives a batch with traced packets to the element of `input`, the traced ones alone. Without
+/// traced packets, returns false and does nothing.
 #[cold]
 pub(crate) fn hand_over(
     core: &mut Core,
@@ -309,7 +309,7 @@ pub(crate) fn hand_over(
     true
 }
 
-/// Gives packets to an element as the engine does; the rest goes to the work list.
+/// Gives packets to an element as the engine does; the rest is added to the work list.
 fn give(
     core: &mut Core,
     elements: &mut [Slot],

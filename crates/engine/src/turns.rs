@@ -1,15 +1,15 @@
-//! In which order tasks have their turns where some have a larger share than others.
+//! The order of tasks with different shares.
 //!
-//! Stride scheduling with Click's numbers. Each task has a *pass*; the least one is next. A turn
-//! moves it on by its stride, which is shorter for a larger share. So the turns of a task with a
-//! large share lie between those of others, and not in a row.
+//! Stride scheduling with Click's numbers. Each task has a *pass*; the task with the least one is
+//! next. A turn increases the pass by the task's stride, which is shorter for a larger share. So
+//! the turns of a task with a large share are spread between those of others.
 
 use std::collections::VecDeque;
 
 /// Stride of a task with one ticket.
 const STRIDE: u32 = 1 << 16;
 
-/// A task's place among the others.
+/// The position of a task in the order.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     pass: u32,
@@ -17,7 +17,7 @@ struct Place {
 }
 
 impl Place {
-    /// Passes go round: a number less than half of all numbers ahead is later.
+    /// Compares passes, which wrap around: a number less than half of the range ahead is later.
     fn is_after(self, pass: u32) -> bool {
         self.pass.wrapping_sub(pass).cast_signed() > 0
     }
@@ -28,7 +28,7 @@ impl Place {
 pub(crate) struct Turns(VecDeque<Place>);
 
 impl Turns {
-    /// The task whose turn it is, of as many as there are `tickets`.
+    /// The next of as many tasks as there are `tickets`.
     pub(crate) fn next(&mut self, tickets: &dyn Fn(usize) -> u32, tasks: usize) -> Option<usize> {
         for task in self.0.len()..tasks {
             let pass = self.0.front().map_or(0, |first| first.pass);
@@ -39,7 +39,7 @@ impl Turns {
         Some(task)
     }
 
-    /// Puts a task where its stride takes it, behind others of the same pass.
+    /// Inserts a task by its pass, after others with the same pass.
     fn enter(&mut self, pass: u32, task: usize, tickets: u32) {
         let pass = pass.wrapping_add(STRIDE / tickets.clamp(1, STRIDE));
         let place = self.0.partition_point(|other| !other.is_after(pass));
@@ -61,7 +61,7 @@ mod tests {
     fn turns_lie_between_those_of_others() {
         assert_eq!(order(&[1024, 1024, 1024], 6), [0, 1, 2, 0, 1, 2]);
         assert_eq!(order(&[1024, 2048], 8), [0, 1, 0, 1, 1, 0, 1, 1]);
-        // As Click's.
+        // The same as in Click.
         assert_eq!(order(&[1024, 2048, 3072], 12), [0, 2, 1, 2, 2, 0, 1, 2, 1, 2, 2, 0]);
         assert_eq!(order(&[], 0), [0; 0]);
         assert_eq!(Turns::default().next(&|_| 1, 0), None);

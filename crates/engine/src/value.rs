@@ -9,18 +9,18 @@ use crate::names::{Named, Names};
 /// Reads a value written to a handler.
 ///
 /// # Errors
-/// If the text is something else.
+/// If the text is invalid.
 pub fn parse<T: Value>(handler: &str, text: &str) -> Result<T, HandlerError> {
     T::parse(text.trim(), &Names::default())
         .ok_or_else(|| HandlerError::value(handler, text, T::WANTED))
 }
 
-/// Something that can be read from one argument.
+/// A type that can be read from one argument.
 pub trait Value: Sized {
     /// The text after "expected".
     const WANTED: &'static str;
 
-    /// Reads it; `None` if the text is something else.
+    /// Reads it; `None` if the text is invalid.
     fn parse(text: &str, names: &Names) -> Option<Self>;
 }
 
@@ -153,7 +153,7 @@ impl Value for Ipv4Addr {
                 let prefix = Ipv4Prefix::named(name, names)?;
                 Some(Ipv4Addr::from(u32::from(prefix.address) | !prefix.mask()))
             }
-            // The gateway that is known, else the first address of the prefix, as in Click.
+            // The known gateway, or the first address of the prefix, as in Click.
             "gw" => names
                 .get(name)?
                 .gateway
@@ -192,7 +192,7 @@ impl Ipv4Prefix {
         u32::from(self.address) & self.mask()
     }
 
-    /// The prefix that a name stands for; it may have the suffix `:ipnet`.
+    /// The prefix of a name, which may have the suffix `:ipnet`.
     pub fn named(text: &str, names: &Names) -> Option<Ipv4Prefix> {
         let (name, kind) = text.rsplit_once(':').unwrap_or((text, "net"));
         let name = if matches!(kind, "net" | "ipnet" | "ip4net") { name } else { text };

@@ -1,4 +1,4 @@
-//! Packets under way: pushed and not yet taken.
+//! Pending packets: pushed, and not yet handled.
 
 use std::collections::VecDeque;
 
@@ -10,8 +10,8 @@ pub(crate) struct Work {
     pub(crate) batch: Batch,
 }
 
-/// Empty batches that graphs share which have their turns one after the other: a thousand of them
-/// take no more memory than one, and it stays in the cache.
+/// Empty batches, shared by graphs that run in turns: a thousand graphs need no more memory than
+/// one, and it stays in the cache.
 #[derive(Default)]
 pub struct Stock(Vec<Batch>);
 
@@ -25,18 +25,18 @@ impl Stock {
     }
 }
 
-/// A queue of [`Work`], first in, first out, so that packets on one path keep their order.
-/// Packets for an input that waits already join those waiting, at the end.
+/// A queue of [`Work`], first in, first out, so that packets on one path keep their order. Packets
+/// for an input that has an entry join that entry, at the end.
 ///
 /// In Click's order ([`WorkList::one_by_one`]) it is a stack of single packets: an element's
-/// packets come before all that were sent earlier, as if each push were a call.
+/// packets precede all that were sent earlier, as if each push were a call.
 pub(crate) struct WorkList {
     queue: VecDeque<Work>,
     /// In Click's order: the packets that the running element has sent so far.
     sent: Option<Vec<Work>>,
     /// Number of the first entry of the queue; entries are numbered without end.
     first: u64,
-    /// By input: number of its last entry. One below `first` is no longer in the queue.
+    /// By input: number of its last entry. An entry below `first` has left the queue.
     last: Vec<u64>,
     /// Empty batches.
     spare: Vec<Batch>,
@@ -53,7 +53,7 @@ impl WorkList {
         }
     }
 
-    /// Each packet on its own, in the order of nested calls, from now on.
+    /// From now on each packet is separate, in the order of nested calls.
     pub(crate) fn one_by_one(&mut self) {
         self.sent.get_or_insert_default();
     }
@@ -72,7 +72,7 @@ impl WorkList {
 
     /// Whether packets wait at this input.
     pub(crate) fn is_waiting(&self, input: u32) -> bool {
-        // Entries below `first` are gone.
+        // Entries below `first` have left.
         self.last.get(input as usize).is_some_and(|last| *last >= self.first)
     }
 
@@ -86,8 +86,8 @@ impl WorkList {
         }
     }
 
-    /// As [`WorkList::open`] in Click's order. Nothing is ever joined there, as no entry has a
-    /// number in `last`.
+    /// Like [`WorkList::open`] in Click's order. Packets never join an entry there, as no entry has
+    /// a number in `last`.
     #[cold]
     fn open_each(&mut self, input: u32, mut batch: Batch) {
         while batch.len() > 1 {
@@ -139,13 +139,13 @@ impl WorkList {
         Some(work)
     }
 
-    /// Has another stock beside its own.
+    /// Adds another stock to its own.
     pub(crate) fn lend(&mut self, stock: &mut Stock) {
         std::mem::swap(&mut self.spare, &mut stock.0);
         self.spare.append(&mut stock.0);
     }
 
-    /// Gives all of its stock away.
+    /// Returns the whole stock.
     pub(crate) fn give_back(&mut self, stock: &mut Stock) {
         std::mem::swap(&mut self.spare, &mut stock.0);
     }
@@ -156,7 +156,7 @@ impl WorkList {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Gives a batch back; packets in it are dropped.
+    /// Returns a batch; packets in it are dropped.
     #[inline(always)]
     pub(crate) fn give_batch(&mut self, mut batch: Batch) {
         batch.clear();

@@ -1,4 +1,4 @@
-//! `bench`: starts the benchmark, which is a program of its own.
+//! `bench`: starts the benchmark, which is a separate program.
 
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;

@@ -49,7 +49,7 @@ pub(crate) struct CaptureArgs {
     snaplen: u32,
     /// Most frames a second and direction to copy; further ones are counted as lost.
     ///
-    /// This bounds what a capture costs the routers whose packets it copies.
+    /// This limits the cost of a capture for the captured routers.
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..=100_000_000))]
     rate: u32,
     /// Print JSON, one object a line.
@@ -57,7 +57,7 @@ pub(crate) struct CaptureArgs {
     json: bool,
 }
 
-/// Where packets go.
+/// The destination of packets.
 enum Out {
     Text(BufWriter<io::Stdout>),
     Json(BufWriter<io::Stdout>),
@@ -195,7 +195,7 @@ fn far(
     let path = format!("/v1/captures?target={target}&snaplen={snaplen}&rate={rate}");
     let mut count = Count { captured: 0, unwanted: 0, most: args.count.unwrap_or(u64::MAX) };
     let (mut out, mut named, mut rest) = (None, Vec::new(), Vec::new());
-    // Whether it ended because it was to end.
+    // Whether the capture was ended on request.
     let mut done = false;
     let mut take = |bytes: &[u8]| -> io::Result<()> {
         rest.extend_from_slice(bytes);
@@ -232,7 +232,7 @@ fn far(
     if let Some(out) = out {
         out.finish(Lost::default()).map_err(|error| format!("writing packets: {error}"))?;
     }
-    // The node knows what was lost on its side, and this connection has ended.
+    // The node has the count of its losses, and this connection has ended.
     eprintln!("{} packets captured", count.captured);
     Ok(ExitCode::SUCCESS)
 }
@@ -251,7 +251,7 @@ impl Count {
         packets: Vec<Packet>,
         program: Option<&europa_cbpf::Program>,
     ) -> io::Result<()> {
-        // A frame that a program drops is there once: as it came.
+        // A frame that a program drops is printed once: as it arrived.
         for packet in packets.into_iter().filter(|packet| packet.way != Way::Verdict) {
             let wanted =
                 program.is_none_or(|wants| wants.matches(&packet.data, packet.length as usize));

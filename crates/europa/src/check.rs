@@ -80,7 +80,7 @@ pub(crate) fn check_object(
     Ok(())
 }
 
-/// The programs that are meant: one, or those of type XDP, or all of an object that says no types.
+/// The selected programs: one by name, or those of type XDP, or all if the object has no types.
 fn wanted(object: &Object, only: Option<&str>) -> Result<Vec<usize>, Problem> {
     if only.is_some() {
         return Ok(vec![object.program(only)?]);

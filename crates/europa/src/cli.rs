@@ -70,7 +70,7 @@ pub(crate) struct Files {
     /// YAML files, directories of .yaml and .yml files, or `-` for standard input.
     #[arg(value_name = "FILE", required_unless_present = "more")]
     files: Vec<PathBuf>,
-    /// A file as above; may be given several times.
+    /// A file as above; can be repeated.
     #[arg(
         id = "more",
         short = 'f',
@@ -118,16 +118,16 @@ pub(crate) struct Starting {
     /// Number of workers of the switch. Default: 1.
     ///
     /// Each worker has a CPU of its own; ports and routers are distributed over them. The number
-    /// stays until `europa down`.
+    /// applies until `europa down`.
     #[arg(long, value_name = "N", env = "EUROPA_WORKERS",
         value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) workers: Option<u32>,
     /// Take requests of users by TLS at ADDRESS:PORT.
     #[arg(long, value_name = "ADDRESS:PORT", env = "EUROPA_LISTEN")]
     pub(crate) listen: Option<SocketAddr>,
-    /// File with the node's certificate for --listen, and those that vouch for it, as PEM.
+    /// File with the node's certificate for --listen, and the chain of its issuers, as PEM.
     ///
-    /// Default: a certificate of the node's own authority, which is made at the first start.
+    /// Default: a certificate of the node's own authority, which the first start makes.
     #[arg(long, value_name = "FILE", env = "EUROPA_TLS_CERT", requires_all = ["listen", "tls_key"])]
     pub(crate) tls_cert: Option<PathBuf>,
     /// File with the private key of --tls-cert, as PEM.
@@ -135,7 +135,7 @@ pub(crate) struct Starting {
     pub(crate) tls_key: Option<PathBuf>,
     /// Let users log in to routers by SSH at ADDRESS:PORT.
     ///
-    /// Starts an sshd of its own. Needs OpenSSH and a user `europa` of this machine.
+    /// Starts a separate sshd. Needs OpenSSH and a user `europa` of this machine.
     #[arg(long, value_name = "ADDRESS:PORT", env = "EUROPA_SSH")]
     pub(crate) ssh: Option<SocketAddr>,
 }
@@ -191,11 +191,11 @@ enum Command {
     },
     /// End the node and remove everything that it has made.
     ///
-    /// The configuration of a node started by `up` is deleted. That of a node started by
-    /// `europa node` is kept, and its next start applies it again. `down` also removes what a
-    /// killed node has left behind.
+    /// The configuration of a node started by `up` is deleted. That of a node started by `europa
+    /// node` is kept, and its next start applies it again. `down` also removes the remains of a
+    /// killed node.
     Down,
-    /// Show whether the node runs and what is not as configured.
+    /// Show whether the node runs, and which objects are not as configured.
     Status {
         /// Print JSON.
         #[arg(long)]
@@ -361,19 +361,19 @@ enum Command {
         /// The node, such as `https://node.example:7443`.
         #[arg(value_name = "NODE")]
         to: String,
-        /// The name that the node knows you by.
+        /// Your user name on the node.
         #[arg(long)]
         user: String,
         /// Name of the context. Default: USER@HOST:PORT.
         #[arg(long)]
         name: Option<String>,
     },
-    /// Forget a context and its token.
+    /// Delete a context and its token.
     Logout {
-        /// The context. Default: the one in use.
+        /// The context. Default: the current one.
         name: Option<String>,
     },
-    /// List contexts, and choose the one in use.
+    /// List contexts, and choose the current one.
     Context {
         #[command(subcommand)]
         command: ContextCommand,
@@ -398,7 +398,7 @@ enum Command {
         #[command(subcommand)]
         command: SdkCommand,
     },
-    /// Stand in for the commands of containerlab and Docker.
+    /// Replace the commands of containerlab and Docker.
     Clab {
         #[command(subcommand)]
         command: Clab,
@@ -417,9 +417,9 @@ enum Command {
     Delete(DeleteArgs),
     /// Check this machine's kernel and settings.
     ///
-    /// Exits with 1 if Europa cannot run here. With --live, checks the running node: of each router
-    /// and interface, that every packet is somewhere or was lost for a known cause. Exits with 1 if
-    /// that does not hold within a second; packets under way count on neither side.
+    /// Exits with 1 if Europa cannot run here. With --live, checks for each router and interface of
+    /// the running node that every packet is present or was lost for a known cause. Exits with 1 if
+    /// that does not hold within a second; packets in transit count on neither side.
     Doctor {
         /// Check the counters of the running node.
         #[arg(long)]
@@ -479,8 +479,8 @@ enum Command {
     Check(CheckArgs),
     /// Compile an XDP program from C to an object, and check it. Needs no node.
     ///
-    /// Runs clang in a sandbox: it reads the system's headers, those of eBPF, and the source's
-    /// folder.
+    /// Runs clang in a sandbox, where it can read the system's headers, those of eBPF, and the
+    /// source's folder.
     Compile(CompileArgs),
     /// Print a completion script for a shell.
     ///
@@ -521,8 +521,8 @@ pub(crate) fn interval(text: &str) -> Result<Duration, String> {
 enum Clab {
     /// Make the links `containerlab`, `clab` and `docker` to this binary in a folder.
     ///
-    /// Called by such a name, Europa behaves as that command, as far as netlab and scripts of labs
-    /// use it. Put the folder first in PATH.
+    /// Called by such a name, Europa behaves like that command, in the functions that netlab and
+    /// scripts of labs use. Put the folder first in PATH.
     Install {
         /// The folder, which is made if it is missing.
         folder: PathBuf,

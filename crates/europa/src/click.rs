@@ -35,7 +35,7 @@ pub(crate) fn click(arguments: &[String]) -> ExitCode {
             let (own, rest): (Vec<String>, Vec<String>) =
                 rest.iter().cloned().partition(|argument| argument == "--dot");
             let as_dot = !own.is_empty();
-            // Costs are known only after a run.
+            // Costs are available only after a run.
             match parse(&rest) {
                 Parsed::Run(options) if options.profile => draw_measured(*options, as_dot),
                 _ => with_graph(&rest, false, |graph, title| draw(graph, title, &[], as_dot)),
@@ -60,8 +60,8 @@ fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
-/// Checks a configuration, with `arguments_too` also the arguments of its elements, and writes
-/// the text that `answer` makes of it.
+/// Checks a configuration, with `arguments_too` also the arguments of its elements, and writes the
+/// result of `answer`.
 fn with_graph(
     arguments: &[String],
     arguments_too: bool,

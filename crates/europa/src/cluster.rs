@@ -36,7 +36,8 @@ pub(crate) struct ClusterArgs {
 /// The cluster's etcd.
 #[derive(Args)]
 struct AccessArgs {
-    /// URLs of etcd's members. Default: those of `cluster dev`, if it runs, else this machine's.
+    /// URLs of etcd's members. Default: those of `cluster dev`, if it runs, otherwise this
+    /// machine's.
     #[arg(long, global = true, value_name = "URL", env = "EUROPA_ETCD", value_delimiter = ',')]
     etcd: Vec<String>,
     /// Name of the cluster, one of several in the same etcd.
@@ -70,12 +71,13 @@ struct AccessArgs {
 enum ClusterCommand {
     /// Apply files to the cluster; each node runs its part.
     ///
-    /// All documents are checked together, then each node that is concerned checks its part. If
-    /// one refuses or is silent, nothing changes.
+    /// All documents are checked together, then each node that is concerned checks its part. If one
+    /// refuses or does not answer, nothing changes.
     Apply {
         #[command(flatten)]
         apply: Apply,
-        /// Accept the change though nodes concerned have no lease: they carry it out when they come.
+        /// Accept the change although nodes concerned have no lease: they carry it out when they
+        /// return.
         #[arg(long)]
         allow_absent: bool,
     },
@@ -102,50 +104,51 @@ enum ClusterCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Give a node no new routers and hosts; those that it has stay.
+    /// Give a node no new routers and hosts; its present ones stay.
     Cordon {
         /// The node.
         node: String,
     },
-    /// End a cordon. Nothing moves back by itself.
+    /// End a cordon. No object moves back automatically.
     Uncordon {
         /// The node.
         node: String,
     },
     /// Move routers and hosts away from a node, one after the other, and cordon it.
     ///
-    /// Those that something ties to the machine stay: `node:` in a document, a port, a grant, a flow.
-    /// Each starts on its new node before links turn there. The command says why one stays.
+    /// Objects with ties to the machine stay: `node:` in a document, a port, a grant, a flow. Each
+    /// object starts on its new node before its links change. The command prints why an object
+    /// stays.
     Drain {
         /// The node.
         node: String,
-        /// Say for each router and host where it would go and what is lost, and change nothing.
+        /// Print for each router and host its new node and the losses, and change nothing.
         #[arg(long)]
         dry_run: bool,
     },
     /// Start the routers and hosts of a node without a lease on other nodes, at once.
     ///
-    /// The cluster does this by itself, unless more than half of the nodes have no lease.
+    /// The cluster does this automatically, unless more than half of the nodes have no lease.
     Takeover {
         /// The node.
         node: String,
     },
     /// Have this machine's node run its part of the cluster; runs in the foreground, for systemd.
     ///
-    /// The node is one of `europa node` or `europa up`. It goes on without the agent and without
+    /// The node is one of `europa node` or `europa up`. It continues without the agent and without
     /// etcd.
     Agent {
         /// Name of the node in the cluster. Default: the machine's host name.
         #[arg(long)]
         name: Option<String>,
-        /// Replace documents that the node has of its own.
+        /// Replace the node's own documents.
         #[arg(long)]
         replace: bool,
     },
-    /// Run several nodes on this machine, for trying and for tests, until Ctrl-C.
+    /// Run several nodes on this machine, for trials and tests, until Ctrl-C.
     ///
-    /// Each node has a network namespace; a bridge joins them. etcd keeps its data in memory. What a
-    /// killed `cluster dev` has left is removed first.
+    /// Each node has a network namespace; a bridge joins them. etcd keeps its data in memory. The
+    /// remains of a killed `cluster dev` are removed first.
     Dev {
         /// Number of nodes.
         #[arg(default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=16))]
@@ -153,7 +156,7 @@ enum ClusterCommand {
         /// Name, if several run: their nodes are the instances NAME-1, NAME-2.
         #[arg(long, default_value = "dev")]
         name: String,
-        /// Remove what a killed one has left, and run nothing.
+        /// Remove the remains of a killed one, and run nothing.
         #[arg(long)]
         remove: bool,
     },

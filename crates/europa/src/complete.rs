@@ -13,7 +13,7 @@ use crate::kinds::{KINDS, plural};
 use crate::target::{self, TargetArgs};
 use crate::{explain, routers, selected};
 
-/// The words before the one that is completed, as the shell hands them over.
+/// The words before the one that is completed, from the shell.
 fn line() -> Vec<String> {
     let words = std::env::args_os().skip_while(|word| word != "--").skip(1);
     words.map(|word| word.to_string_lossy().into_owned()).collect()
@@ -38,7 +38,7 @@ fn after<'a>(line: &'a [String], commands: &[&str]) -> Option<&'a str> {
     words.find(|word| !word.starts_with('-')).map(String::as_str)
 }
 
-/// The plural of the kind after a command that takes one.
+/// The plural of the kind, after a command that takes one.
 fn kind(line: &[String]) -> Option<&'static str> {
     plural(after(line, &["get", "ls", "describe", "delete", "watch"])?).ok()
 }
@@ -111,7 +111,7 @@ pub(crate) fn routers(current: &OsStr) -> Vec<CompletionCandidate> {
     names(&["routers"], current)
 }
 
-/// Objects of the kind that was typed before; without one, kinds and KIND/NAME.
+/// Objects of the typed kind; without one, kinds and KIND/NAME.
 pub(crate) fn objects(current: &OsStr) -> Vec<CompletionCandidate> {
     match kind(&line()) {
         Some(kind) => names(&[kind], current),
@@ -168,7 +168,7 @@ pub(crate) fn entered(current: &OsStr) -> Vec<CompletionCandidate> {
     names(&["routers", "hosts"], current)
 }
 
-/// Kinds and fields of documents, as `explain` takes them.
+/// Kinds and fields of documents, in the form of `explain`.
 pub(crate) fn fields(current: &OsStr) -> Vec<CompletionCandidate> {
     let text = current.to_string_lossy();
     match text.rsplit_once('.') {
@@ -190,7 +190,7 @@ pub(crate) fn write_handlers(current: &OsStr) -> Vec<CompletionCandidate> {
     handlers(current, 'w')
 }
 
-/// The elements of the router that was typed before; after a dot, the handlers of an element.
+/// The elements of the typed router; after a dot, the handlers of an element.
 fn handlers(current: &OsStr, mode: char) -> Vec<CompletionCandidate> {
     let line = line();
     let Some(path) = after(&line, &["read", "write"]).and_then(|name| routers::path(name).ok())
@@ -214,7 +214,7 @@ fn handlers(current: &OsStr, mode: char) -> Vec<CompletionCandidate> {
     words(elements.chain(allowed(&own, mode).map(str::to_owned)), current)
 }
 
-/// The names in a list of handlers, a tab before each mode, that may be used in a way.
+/// The names in a list of handlers, each with a tab and its modes, that permit a mode.
 fn allowed(list: &str, mode: char) -> impl Iterator<Item = &str> {
     let pairs = list.lines().filter_map(|line| line.split_once('\t'));
     pairs.filter(move |(_, modes)| modes.contains(mode)).map(|(name, _)| name)

@@ -91,7 +91,7 @@ fn flat(value: &Value) -> String {
     }
 }
 
-/// The interfaces of a router or host with all addresses, those of documents and automatic ones.
+/// The interfaces of a router or host with all addresses: configured and automatic ones.
 fn addresses(stats: &NodeStats, object: &Object) {
     let mut table = Table::new(&["INTERFACE", "ATTACHED TO", "MAC", "ADDRESSES"]);
     let mut row = |name: &str, to: String, mac: &str, addresses: Vec<String>| {

@@ -62,7 +62,7 @@ impl Failure {
         self
     }
 
-    /// Adds the remedy if the message says that file descriptors ran out.
+    /// Adds the remedy if file descriptors ran out.
     fn with_descriptors_hint(mut self) -> Failure {
         for errno in [Errno::EMFILE, Errno::ENFILE] {
             let hint = descriptors_hint(errno as i32);

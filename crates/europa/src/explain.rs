@@ -96,7 +96,7 @@ pub(crate) fn names_below(path: &str) -> Vec<String> {
     fields.map(|(fields, _)| fields.keys().cloned().collect()).unwrap_or_default()
 }
 
-/// Follows references and `null` alternatives to the schema that says something.
+/// Follows references and `null` alternatives to the schema with the contents.
 fn resolve<'a>(schema: &'a Value, mut at: &'a Value) -> &'a Value {
     // Longer chains of references do not occur; a circle ends here too.
     for _ in 0..16 {

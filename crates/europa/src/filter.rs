@@ -61,7 +61,7 @@ pub(crate) enum FilterCommand {
     },
     /// Add the rules of a file, all at once.
     ///
-    /// The file has one rule a line, as `add` takes them, or filters in ClassBench's format, the
+    /// The file has one rule a line in the form of `add`, or filters in ClassBench's format, the
     /// first with the highest priority.
     Load {
         /// The slice.
@@ -98,8 +98,8 @@ pub(crate) fn filter(instance: &Instance, command: FilterCommand) -> Result<Exit
     }
 }
 
-/// A client of the node, or, in a router's slow path, of the socket that the node has there for
-/// the router's programs.
+/// A client of the node or, in a router's slow path, of the node's socket for the router's
+/// programs.
 fn node(instance: &Instance) -> Client {
     if remote().is_some() {
         return client(instance);

@@ -30,7 +30,7 @@ pub(crate) struct GetArgs {
     /// Print JSON, with state.
     #[arg(long, conflicts_with = "yaml")]
     json: bool,
-    /// Print the documents as YAML, as `apply` takes them.
+    /// Print the documents as YAML, in the form for `apply`.
     #[arg(long)]
     yaml: bool,
 }
@@ -79,7 +79,7 @@ impl Selection {
         }
     }
 
-    /// The objects as they are now.
+    /// The present objects.
     pub(crate) fn read(&self, client: &Client) -> Result<Vec<Object>, Failure> {
         match self {
             Selection::One(reference) => Ok(vec![one(client, reference)?]),
@@ -122,7 +122,7 @@ pub(crate) fn one(client: &Client, reference: &Reference) -> Result<Object, Fail
     Ok(client.get(&reference.path())?)
 }
 
-/// Documents as they could stand in a file.
+/// Documents in the form of a file.
 pub(crate) fn yaml(objects: &[Object]) -> Result<String, Failure> {
     let document = |object: &Object| {
         serde_saphyr::to_string(&object.document).map_err(|error| Failure::from(error.to_string()))
@@ -148,7 +148,7 @@ pub(crate) fn tables(objects: &[Object], several: bool, wide: bool, colours: Col
     if text.is_empty() { "no objects\n".to_owned() } else { text }
 }
 
-/// How a cell of a table is made of an object.
+/// The function that makes a table's cell from an object.
 type Cell = fn(&Object) -> String;
 
 /// The columns of a kind: heading, whether it is only in wide tables, and the cell.

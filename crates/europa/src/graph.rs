@@ -253,7 +253,7 @@ fn interface_box(full: &str, interface: &Interface, rates: Option<&[f64; 4]>, gr
     Box { text, hint, kind: Kind::Light, group, ..Box::default() }
 }
 
-/// Distance from hosts and ports; boxes without a connection to one start a rank of their own.
+/// Distance from hosts and ports; boxes without a connection to one start their own rank.
 fn rank(diagram: &mut Diagram) {
     let count = diagram.boxes.len();
     let mut near = vec![Vec::new(); count];

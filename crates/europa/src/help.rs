@@ -175,7 +175,7 @@ fn dress(command: Command) -> Command {
     command.after_long_help(parts.join("\n\n"))
 }
 
-/// Reads the command line. A wrong one, or one that asks for help, ends the process.
+/// Reads the command line. A wrong command line, or a request for help, ends the process.
 pub(crate) fn parse() -> Cli {
     let matches = command().get_matches();
     Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())

@@ -34,7 +34,7 @@ pub(crate) fn run(
     command: &[String],
 ) -> Result<ExitCode, Failure> {
     name_process(c"europa-run");
-    // The node tells the last lines of the log, where this stands.
+    // The node returns the last lines of the log, which contain this.
     let code = execute(instance, host, command).unwrap_or_else(|failure| {
         failure.report();
         1
@@ -57,7 +57,7 @@ pub(crate) fn exec(
 /// Returns the command's code, as a shell reports it.
 fn execute(instance: &Instance, host: &str, command: &[String]) -> Result<u8, Failure> {
     inside(instance, host)?;
-    // The command is under the host's limits; without control groups there are none.
+    // The host's limits apply to the command; without control groups there are none.
     if let Ok(group) =
         Cgroups::detect().and_then(|groups| groups.group(instance.name(), &host_group(host)))
     {
@@ -88,7 +88,7 @@ pub(crate) fn enter(
 ) -> Result<ExitCode, Failure> {
     let failed = |error: io::Error| format!("entering host {host}: {error}");
     init::begin_anew().map_err(failed)?;
-    // This process ends with the one that waits for it.
+    // This process ends together with the one that waits for it.
     set_pdeathsig(Signal::SIGKILL).map_err(|error| failed(error.into()))?;
     let inside = inside(instance, host)?;
     europa_host::join(&folder(&instance.directory(), host), &inside, started).map_err(failed)?;

@@ -35,8 +35,8 @@ pub(crate) enum I3Command {
     Serve(ServeArgs),
     /// Receive packets for an id, and print each payload as a line.
     ///
-    /// Several receivers of one NAME each get a copy. Of receivers NAME/MEMBER the one whose id is
-    /// nearest gets a packet.
+    /// Several receivers of one NAME each get a copy. Among receivers NAME/MEMBER, the one with the
+    /// nearest id gets a packet.
     Receive(ReceiveArgs),
     /// Send a payload to an id, or by way of several.
     Send(SendArgs),
@@ -73,7 +73,7 @@ pub(crate) struct ServeArgs {
     /// Place in the ring, 48 hexadecimal digits. Default: a hash of the address.
     #[arg(long, value_name = "DIGITS")]
     position: Option<Prefix>,
-    /// File with the ring's key. Without one, every program that reaches the port can join.
+    /// File with the ring's key. Without it, every program that reaches the port can join.
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
     /// Number of servers that keep a copy of each trigger.
@@ -87,7 +87,7 @@ pub(crate) struct ServeArgs {
 /// Options of all clients.
 #[derive(Args, Debug)]
 pub(crate) struct ClientArgs {
-    /// Servers to begin with; others replace one that does not answer.
+    /// Initial servers; others replace one that does not answer.
     #[arg(
         short,
         long,
@@ -143,7 +143,7 @@ pub(crate) struct SendArgs {
 pub(crate) struct InsertArgs {
     /// NAME, or 64 digits.
     id: Named,
-    /// Ids to which packets go, in order, separated by commas.
+    /// Destination ids, in order, separated by commas.
     #[arg(long, value_name = "ID", value_delimiter = ',', required = true)]
     to: Vec<Named>,
     #[command(flatten)]

@@ -42,7 +42,7 @@ pub(crate) struct Reference {
 }
 
 impl Reference {
-    /// Reads `KIND/NAME`; none if the text does not begin with a kind and a slash.
+    /// Reads `KIND/NAME`; `None` if the text does not begin with a kind and a slash.
     pub(crate) fn parse(text: &str) -> Option<Reference> {
         let (kind, name) = text.split_once('/')?;
         let kind = find(kind).filter(|_| !name.is_empty())?;

@@ -13,7 +13,7 @@ use crate::target::{Context, Contexts, LOCAL, TargetArgs, text_of};
 /// The subcommands of `context`.
 #[derive(Subcommand)]
 pub(crate) enum ContextCommand {
-    /// List all contexts; the one in use has a star.
+    /// List all contexts; the current one has a star.
     List,
     /// Use a context from now on; `local` is the node of this machine.
     Use {
@@ -64,7 +64,7 @@ fn rights(known: &Whoami) -> String {
     if roles.is_empty() { "no role on any slice".to_owned() } else { roles.join(", ") }
 }
 
-/// Forgets a context with its token: the one in use, or the one of a name.
+/// Deletes a context with its token: the current one, or the named one.
 pub(crate) fn logout(name: Option<&str>) -> Result<ExitCode, Failure> {
     let mut contexts = Contexts::read()?;
     let name = name.map(str::to_owned).or_else(|| contexts.current.clone());

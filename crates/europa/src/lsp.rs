@@ -21,7 +21,7 @@ pub(crate) enum LspCommand {
     /// Show all flows and whether their paths are up.
     #[command(visible_alias = "ls")]
     List {
-        /// Show also what every router does with each path, and what is reserved of interfaces.
+        /// Show also every router's part of each path, and the reservations of interfaces.
         #[arg(long)]
         all: bool,
         /// Print JSON, always with everything.
@@ -39,7 +39,7 @@ pub(crate) enum LspCommand {
     },
     /// Create a flow: its path is signalled at once.
     Create(write::CreateArgs),
-    /// Change a flow: fields that are not named stay as they are.
+    /// Change a flow: fields that are not given stay the same.
     Change(write::ChangeArgs),
     /// Remove flows and their paths.
     #[command(visible_alias = "rm")]
@@ -60,7 +60,7 @@ fn dash<T: ToString>(value: Option<T>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// Why a flow has not the path that is wanted.
+/// The reason why a flow does not have the desired path.
 fn why(flow: &FlowPath) -> String {
     match &flow.error {
         None => "-".to_owned(),

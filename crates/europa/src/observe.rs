@@ -1,4 +1,4 @@
-//! `watch`: objects are shown again whenever one changes.
+//! `watch`: prints objects again whenever one changes.
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -100,7 +100,7 @@ fn changed<'a>(before: &[Object], now: &'a [Object]) -> Vec<&'a Object> {
     now.iter().filter(is_new).collect()
 }
 
-/// Objects that have gone.
+/// Removed objects.
 fn gone<'a>(before: &'a [Object], now: &[Object]) -> Vec<&'a Object> {
     before.iter().filter(|old| !now.iter().any(|one| is_same(one, old))).collect()
 }

@@ -23,11 +23,11 @@ pub(crate) struct PlotArgs {
     /// The objects that have a curve each.
     #[arg(long, value_enum, default_value_t)]
     by: By,
-    /// The figures to draw, each in a chart of its own. Default: those of `in`, `out`, `drops` and
-    /// `waiting` that the objects have.
+    /// The figures to draw, each in a separate chart. Default: `in`, `out`, `drops` and `waiting`,
+    /// if the objects have them.
     #[arg(long, value_enum, value_delimiter = ',')]
     figure: Vec<Figure>,
-    /// Only objects with these names, or that belong to them: `red`, `red/r1`, `red/r1.in`.
+    /// Only objects with these names, and their parts: `red`, `red/r1`, `red/r1.in`.
     #[arg(long, value_delimiter = ',')]
     of: Vec<String>,
     /// The file to write. Default: standard output.
@@ -113,7 +113,7 @@ pub(crate) fn plot(args: &PlotArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One reading a line. The last line may have been cut off.
+/// One reading a line. The last line may be incomplete.
 fn readings(path: &Path, text: &str) -> Result<Vec<NodeStats>, Failure> {
     let mut readings = Vec::new();
     let mut lines = text.lines().zip(1_usize..).peekable();
@@ -136,7 +136,7 @@ fn readings(path: &Path, text: &str) -> Result<Vec<NodeStats>, Failure> {
 /// A name, and the columns of its view at each time in seconds.
 type Curve = (String, Vec<(f64, Vec<f64>)>);
 
-/// Whether `name` is `of`, or belongs to it.
+/// Whether `name` is `of`, or a part of it.
 fn belongs(name: &str, of: &str) -> bool {
     name.strip_prefix(of).is_some_and(|rest| {
         rest.is_empty() || [" ", "/", "."].iter().any(|mark| rest.starts_with(mark))

@@ -1,4 +1,4 @@
-//! `completion`, `man`, `schema`: descriptions of this program for others.
+//! `completion`, `man`, `schema`: descriptions of this program for other programs.
 
 use std::fs;
 use std::io;

@@ -80,7 +80,7 @@ pub(crate) enum Unit {
     Packets,
     /// A second.
     Bits,
-    /// Of one core.
+    /// Per cent of one core.
     Percent,
     Bytes,
     /// A plain number.

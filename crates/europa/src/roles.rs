@@ -21,23 +21,23 @@ use tracing_subscriber::fmt::writer::MakeWriterExt;
 
 use crate::exit::Failure;
 
-/// Where the control socket is in a process that the node has started.
+/// The control socket's descriptor in a process that the node has started.
 const CONTROL: i32 = 3;
 
-/// Writes a log. A process goes on if its log cannot be written.
+/// Writes a log. A process continues if its log cannot be written.
 fn subscriber() -> SubscriberBuilder {
     tracing_subscriber::fmt().with_ansi(false).log_internal_errors(false)
 }
 
-/// Writes the lines of a log in a thread of its own: a process that logs never waits for a disk.
-/// The thread runs until the guard is dropped. It takes no signals: the main thread handles SIGTERM,
-/// and ends the process cleanly.
+/// Writes the lines of a log in a separate thread, so that a process that logs never waits for a
+/// disk. The thread runs until the guard is dropped. It blocks all signals: the main thread handles
+/// SIGTERM, and ends the process cleanly.
 fn beside(to: impl Write + Send + 'static) -> (NonBlocking, WorkerGuard) {
     // A thread inherits the mask of the thread that starts it.
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK);
     let log = NonBlockingBuilder::default().thread_name("log").finish(to);
     if let Ok(before) = before {
-        // Cannot fail: the mask is one that the kernel has given.
+        // Cannot fail: the kernel returned this mask.
         let _ = before.thread_set_mask();
     }
     log
@@ -50,12 +50,12 @@ pub(crate) fn name_process(name: &CStr) {
 }
 
 /// Raises the limit of open files to the hard limit. Processes that a node starts inherit it, and
-/// set their own.
+/// set their own limit.
 pub(crate) fn raise_descriptors() {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
     {
-        // A container's filter may refuse it; then the present limit stays.
+        // A container's filter may refuse it; then the present limit applies.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }
@@ -74,7 +74,7 @@ pub(crate) fn node(
     if lifetime == Lifetime::Temporary {
         // Standard error is the log.
         subscriber.with_writer(standard).init();
-        // A session of its own: a terminal that closes does not take it along.
+        // A separate session, so that closing the terminal does not end it.
         let _ = nix::unistd::setsid();
     } else {
         std::fs::create_dir_all(instance.logs())?;
@@ -101,11 +101,11 @@ pub(crate) fn switch(cpus: &[usize]) -> Result<ExitCode, Failure> {
     finish(europa_switch::run(control))
 }
 
-/// Longest file that a router may write; longer ones are cut off there.
+/// Longest file that a router may write; longer ones are truncated.
 const WRITTEN_BYTES: u64 = 4 << 30;
 
 /// Most descriptors of a router that shares memory: each memif has some for its peer and one for
-/// each client that has not sent its request yet, and one message may bring 253.
+/// each client that has not sent its request yet, and one message may contain 253.
 const SHARED_DESCRIPTORS: u64 = 1024;
 /// Longest memory region that such a router may make for a peer; the kernel counts it as a file.
 const SHARED_BYTES: u64 = 160 << 20;
@@ -143,7 +143,7 @@ pub(crate) fn router(
 
 /// The signaller of a slice.
 pub(crate) fn signaller(number: u32, slice: &str, cpus: &[usize]) -> Result<ExitCode, Failure> {
-    // A signaller has a router's rights: sockets that the node gives it, a clock, and memory.
+    // A signaller has a router's rights: sockets from the node, a clock, and memory.
     let mut profile = Profile::router(slice, number);
     profile.limits.open_files = SIGNALLER_DESCRIPTORS;
     profile.descriptors = vec![CONTROL];
@@ -152,13 +152,14 @@ pub(crate) fn signaller(number: u32, slice: &str, cpus: &[usize]) -> Result<Exit
     finish(europa_signaller::run(control))
 }
 
-/// Most descriptors of a signaller: one for each router of its slice that signals.
+/// Most descriptors of a signaller: one for each router of its slice with signalling.
 const SIGNALLER_DESCRIPTORS: u64 = 4096;
 
 /// Folders that every program may read: the system's programs and libraries.
 const SYSTEM: [&str; 4] = ["/usr", "/lib", "/lib64", "/bin"];
 
-/// The files that a program sees: the system's, and those that its command names by a path from the root.
+/// The files that a program can read: the system's, and those that its command names by an absolute
+/// path.
 fn mounts(command: &[String]) -> Vec<Mount> {
     let words = command.iter().map(Path::new);
     let named = words.filter(|word| word.is_absolute() && !word.starts_with("/usr"));
@@ -183,7 +184,7 @@ pub(crate) fn program(
 fn locked_in(profile: &Profile, cpus: &[usize]) -> Result<OwnedFd, Failure> {
     schedule(cpus).map_err(|error| error.to_string())?;
     // Process 1 of a pid namespace ends only by a signal with a handler. When the machine shuts
-    // down, no node may be left to end it otherwise.
+    // down, the node that would end it may have ended already.
     register_conditional_shutdown(SIGTERM, 128 + SIGTERM, Arc::new(AtomicBool::new(true)))
         .map_err(|error| error.to_string())?;
     enter(profile).map_err(|error| error.to_string())?;

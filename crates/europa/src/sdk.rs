@@ -1,4 +1,4 @@
-//! `sdk`: elements and data planes of the user's own, from the examples of the SDK.
+//! `sdk`: a user's elements and data planes, from the examples of the SDK.
 
 mod folder;
 mod program;
@@ -18,13 +18,13 @@ use crate::table::line;
 const ELEMENT: &str = include_str!("../../../sdk/rust/src/every.rs");
 const MAIN: &str = include_str!("../../../sdk/rust/src/main.rs");
 const LAB: &str = include_str!("../../../sdk/rust/lab.yaml");
-/// Where the static libraries are that Europa's crates link.
+/// Cargo's settings: where the static libraries are that Europa's crates link.
 const CARGO: &str = include_str!("../../../.cargo/config.toml");
 
 /// The subcommands of `sdk`.
 #[derive(Subcommand)]
 pub(crate) enum SdkCommand {
-    /// Make something new.
+    /// Make a new project.
     New {
         #[command(subcommand)]
         what: New,

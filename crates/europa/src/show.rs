@@ -283,12 +283,12 @@ struct Checked {
     equation: String,
 }
 
-/// How often, and how long between two times, equations are read until all hold: packets that
-/// are under way stand on neither side.
+/// Number of readings until all equations hold, and the interval between two: packets in transit
+/// count on neither side.
 const READINGS: u32 = 10;
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// Checks of the node that runs that each packet is somewhere, or was lost for a known cause.
+/// Checks for the running node that each packet is present, or was lost for a known cause.
 pub(crate) fn doctor_live(instance: &Instance, json: bool) -> Result<ExitCode, Failure> {
     let read = || -> Result<Vec<Balance>, Failure> {
         Ok(Balance::all(&client(instance).get::<NodeStats>(WITH_LEDGERS)?))

@@ -24,7 +24,7 @@ pub(crate) fn exec(
     router: &str,
     command: &[String],
 ) -> Result<ExitCode, Failure> {
-    // A slow path goes on while its node is away, so the node is asked only after a failure.
+    // A slow path continues while its node is away, so the node is asked only after a failure.
     let environment = environment(instance, router).map_err(|missing| {
         if client(instance).is_there() {
             Failure::missing(missing).with(&routers::known(instance))
@@ -32,7 +32,7 @@ pub(crate) fn exec(
             ClientError::Absent(instance.socket()).into()
         }
     })?;
-    // The command is under the router's limits; without control groups there are none.
+    // The router's limits apply to the command; without control groups there are none.
     if let Ok(group) =
         Cgroups::detect().and_then(|groups| groups.group(instance.name(), &environment.group))
     {
@@ -64,10 +64,10 @@ pub(crate) fn enter(
 ) -> Result<ExitCode, Failure> {
     let failed = |error: io::Error| format!("entering {router}: {error}");
     init::begin_anew().map_err(failed)?;
-    // This process ends with the one that waits for it.
+    // This process ends together with the one that waits for it.
     set_pdeathsig(Signal::SIGKILL).map_err(|error| failed(error.into()))?;
     if std::process::id() == 1 {
-        // Process 1 reaps orphans. It stays outside, where no program can signal it.
+        // Process 1 reaps orphans. This process stays outside, where no program can signal it.
         let status = init::accompany(inner(instance, router, command)).map_err(failed)?;
         return Ok(ExitCode::from(code(status)));
     }
@@ -92,7 +92,7 @@ pub(crate) fn code(status: ExitStatus) -> u8 {
     }
 }
 
-/// "Permission denied" for a folder of `PATH` becomes "not found", as a shell says it.
+/// "Permission denied" for a folder of `PATH` becomes "not found", as in a shell.
 pub(crate) fn as_a_shell(program: &str, error: io::Error) -> io::Error {
     if error.kind() != io::ErrorKind::PermissionDenied || program.contains('/') {
         return error;
@@ -121,9 +121,9 @@ pub(crate) fn init() -> Result<ExitCode, String> {
 /// The task of a `europa daemon` process for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Part {
-    /// It starts process 1 of the program's own pid namespace and waits for that.
+    /// It starts process 1 of the program's pid namespace and waits for it.
     Waits,
-    /// It is that process 1 and starts the program.
+    /// It is process 1 and starts the program.
     First,
     /// It runs a command in the pid namespace of a running program.
     Beside,
@@ -166,7 +166,7 @@ pub(crate) fn daemon(
         command.uid(user).gid(group);
     }
     let status = init::run(&mut command).map_err(|error| format!("{program}: {error}"))?;
-    // Process 1 of a pid namespace cannot end by a signal: its code tells.
+    // Process 1 of a pid namespace cannot end by a signal, so its exit code names the signal.
     Ok(ExitCode::from(code(status)))
 }
 

@@ -55,8 +55,8 @@ pub(crate) fn config(instance: &Instance, args: &ConfigArgs) -> Result<ExitCode,
     Ok(ExitCode::SUCCESS)
 }
 
-/// The entry of a router. Its connection goes through one to the node, which is verified. So the key
-/// of the inner sshd, which is a new one after each start of the slow path, proves nothing more.
+/// The entry of a router. Its connection passes through a verified connection to the node. So the
+/// key of the inner sshd, which each start of the slow path makes new, proves nothing more.
 fn entry(
     (slice, name): (&str, &str),
     (host, port): (&str, u16),
@@ -80,7 +80,7 @@ pub(crate) fn keys(instance: &Instance, kind: &str, key: &str) -> Result<ExitCod
     Ok(ExitCode::SUCCESS)
 }
 
-/// Has the node run a session.
+/// Runs a session through the node.
 pub(crate) fn session(instance: &Instance, user: &str, key: &str) -> ExitCode {
     match ssh::session(instance, user, key) {
         Ok(code) => ExitCode::from(code),

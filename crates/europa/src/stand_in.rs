@@ -1,7 +1,8 @@
-//! Stand-ins for the commands `containerlab` and `docker`, as netlab and scripts of labs use them.
+//! Replacements of the commands `containerlab` and `docker`, in the functions that netlab and
+//! scripts of labs use.
 //!
 //! `europa clab install DIR` makes links to this binary. The name by which it is called decides.
-//! A lab runs on a node of its own, `clab-LAB`.
+//! Each lab runs on its own node, `clab-LAB`.
 //!
 //! | file           | concern                                         |
 //! |----------------|-------------------------------------------------|
@@ -35,7 +36,7 @@ pub(crate) use self::lab::object;
 /// The links of `europa clab install`.
 const NAMES: [&str; 3] = ["containerlab", "clab", "docker"];
 
-/// Runs the stand-in whose name this process was started by; none for every other name.
+/// Runs the command by whose name this process was started; `None` for every other name.
 pub(crate) fn called() -> Option<ExitCode> {
     let mut words = std::env::args_os();
     let program = words.next().unwrap_or_default();
@@ -61,7 +62,7 @@ pub(crate) fn install(folder: &Path) -> Result<ExitCode, Failure> {
         let path = folder.join(name);
         match fs::read_link(&path) {
             Ok(target) if target == binary => continue,
-            // A link to another `europa` is replaced, anything else is not Europa's.
+            // A link to another `europa` is replaced; any other file is not Europa's.
             Ok(target) if target.file_name() == binary.file_name() => {
                 fs::remove_file(&path).map_err(|error| failed(&path, error))?;
             }

@@ -1,4 +1,4 @@
-//! `status`: whether the node runs, and what is not as configured.
+//! `status`: whether the node runs, and which objects are not as configured.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -37,7 +37,7 @@ pub(crate) fn status(instance: &Instance, json: bool) -> Result<ExitCode, Failur
     Ok(ExitCode::SUCCESS)
 }
 
-/// The latest warnings, the last one last.
+/// The latest warnings, in order.
 fn warnings(client: &Client) -> Result<Vec<Event>, Failure> {
     let text = client.get_bytes("/v1/events")?;
     let all = text.split(|byte| *byte == b'\n');

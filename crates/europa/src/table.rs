@@ -85,7 +85,7 @@ impl Colours {
         self.paint("1", text)
     }
 
-    /// A state: green if it is the wanted one.
+    /// A state: green if it is the desired one.
     pub(crate) fn state(self, state: &str) -> String {
         match state.trim_end() {
             "running" | "attached" | "active" => self.green(state),
@@ -173,7 +173,7 @@ pub(crate) fn scaled(value: f64, unit: &str) -> String {
     let digits = |shown: f64, prefix: &str| usize::from(!prefix.is_empty() && shown < 99.95);
     for (prefix, factor) in prefixes {
         let shown = value / factor;
-        // Rounded, it is 1000 of this unit: the next one is used.
+        // It is rounded to 1000 of this unit, so the next unit is used.
         let is_last = prefixes.last().is_some_and(|(last, _)| last == prefix);
         if shown < 999.5 || is_last {
             return format!("{shown:.*} {prefix}{unit}", digits(shown, prefix));

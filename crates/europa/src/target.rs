@@ -1,7 +1,7 @@
-//! Which node a command talks to: one of this machine, or one that a context names.
+//! The node of a command: a node of this machine, or one that a context names.
 //!
-//! Contexts lie in `$XDG_CONFIG_HOME/europa/contexts.json`, with their tokens, so only their user can
-//! read the file.
+//! Contexts are in `$XDG_CONFIG_HOME/europa/contexts.json`, with their tokens, so only their user
+//! can read the file.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -28,14 +28,14 @@ static CHOSEN: OnceLock<Option<Remote>> = OnceLock::new();
 pub(crate) struct TargetArgs {
     /// URL of a node on another machine, such as `https://node.example:7443`.
     ///
-    /// Default: the context that `europa login` or `europa context use` has chosen; without one, the
-    /// node of this machine. With --instance, always the node of this machine.
+    /// Default: the current context; without one, the node of this machine. With --instance, always
+    /// the node of this machine.
     #[arg(long = "node", global = true, value_name = "URL", env = "EUROPA_NODE")]
     pub(crate) url: Option<String>,
     /// File with the token for --node. Default: that of the context with this URL.
     #[arg(long, global = true, value_name = "FILE", env = "EUROPA_TOKEN_FILE")]
     pub(crate) token_file: Option<PathBuf>,
-    /// File with certificates that may vouch for --node. Default: what this machine trusts.
+    /// File with certificates of authorities for --node. Default: those that this machine trusts.
     #[arg(long, global = true, value_name = "FILE", env = "EUROPA_CA")]
     pub(crate) ca: Option<PathBuf>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Context {
 /// All contexts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Contexts {
-    /// The one that commands use; none for the node of this machine.
+    /// The current context; `None` for the node of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) current: Option<String>,
     /// By name.
@@ -73,7 +73,7 @@ fn file() -> Option<PathBuf> {
 }
 
 impl Contexts {
-    /// Those of this user.
+    /// The contexts of this user.
     pub(crate) fn read() -> Result<Contexts, Failure> {
         let Some(path) = file() else { return Ok(Contexts::default()) };
         match fs::read(&path) {
@@ -100,7 +100,7 @@ impl Contexts {
         let new = path.with_extension("new");
         let mut file =
             OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        // One that an interrupted command has left may have another mode.
+        // A file that an interrupted command has left may have another mode.
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
         file.write_all(&serde_json::to_vec_pretty(self)?)?;
         fs::rename(new, path)
@@ -159,7 +159,7 @@ pub(crate) fn choose(args: &TargetArgs, is_local: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The node on another machine that was chosen, if one was.
+/// The chosen node on another machine, if there is one.
 pub(crate) fn remote() -> Option<&'static Remote> {
     CHOSEN.get().and_then(Option::as_ref)
 }
@@ -172,7 +172,7 @@ pub(crate) fn client(instance: &Instance) -> Client {
     }
 }
 
-/// Refuses what works on the node's own machine only.
+/// Refuses a command that works only on the node's own machine.
 pub(crate) fn local_only(what: &str) -> Result<(), Failure> {
     match remote() {
         None => Ok(()),

@@ -1,10 +1,10 @@
 //! The lines in which two texts differ.
 
-/// Texts with more different lines than this are compared line by line without regard to moves:
-/// the table of the exact way has the product of both numbers.
+/// Texts with more different lines than this are compared line by line without regard to moves: the
+/// table of the exact method has as many entries as the product of both numbers.
 const MOST_LINES: usize = 2000;
 
-/// Lines that go, with `-`, and that come, with `+`, where they stand.
+/// Removed lines with `-`, and added lines with `+`, at their places.
 pub(crate) fn difference<'a>(old: &'a str, new: &'a str) -> Vec<(char, &'a str)> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     // The common parts at both ends are most of a file.
@@ -23,7 +23,7 @@ pub(crate) fn difference<'a>(old: &'a str, new: &'a str) -> Vec<(char, &'a str)>
     exact(old, new)
 }
 
-/// By the longest sequence of lines that both have.
+/// Compares by the longest common sequence of lines.
 fn exact<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<(char, &'a str)> {
     let width = new.len() + 1;
     // The length of that sequence in the rest from each pair of places on.
@@ -75,7 +75,7 @@ mod tests {
             ("a\nb", "a\nb\nc", "+c"),
             ("a\nb\nc", "c", "-a -b"),
             ("", "a", "+a"),
-            // A line that stands elsewhere too.
+            // A line that occurs elsewhere too.
             (
                 "if a\n cost 10\nif b\n cost 20",
                 "if a\n cost 20\nif b\n cost 20",

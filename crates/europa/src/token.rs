@@ -21,10 +21,10 @@ pub(crate) enum TokenCommand {
         /// The user.
         #[arg(add = ArgValueCompleter::new(complete::users))]
         user: String,
-        /// How long it is valid: a number with s, m, h or d.
+        /// Time of validity: a number with s, m, h or d.
         #[arg(long, value_name = "TIME", default_value = "30d", value_parser = seconds)]
         expires: u64,
-        /// A word for people.
+        /// A note for users.
         #[arg(long)]
         note: Option<String>,
         /// Print JSON.

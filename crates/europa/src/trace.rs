@@ -24,7 +24,7 @@ use crate::exit::Failure;
 use crate::up::client;
 use crate::{complete, handler, routers};
 
-/// How often the router is asked for events.
+/// Interval of requests for the router's events.
 const EVERY: Duration = Duration::from_millis(50);
 /// Time from a packet's leaving its router to its being seen to leave the node.
 const PATIENCE: Duration = Duration::from_millis(150);
@@ -71,9 +71,9 @@ impl Drop for Tracing<'_> {
     }
 }
 
-/// An error that names the routers there are, if this one is unknown.
+/// An error that lists the routers, if this one is unknown.
 fn unknown_router(instance: &Instance, router: &str, error: CaptureError) -> Failure {
-    // Its refusal of an unknown router has the names.
+    // The node's refusal of an unknown router has the names.
     match routers::path(router).map(|path| client(instance).get::<Object>(&path)) {
         Ok(Err(unknown @ ClientError::Problem(_))) => unknown.into(),
         Err(no_name) if matches!(error, CaptureError::Refused(_)) => {
@@ -154,7 +154,7 @@ struct Sent {
 
 struct Out {
     json: bool,
-    /// They wait to be seen.
+    /// Sent packets whose capture is awaited.
     sent: VecDeque<Sent>,
     /// Seen to leave: interface, bytes, and result.
     seen: VecDeque<(String, Vec<u8>, String, Instant)>,

@@ -48,7 +48,7 @@ pub(crate) fn up(
     if !client.look()? {
         request.bundle().documents().map_err(|p| mistakes(&p))?;
         start(instance, &client, starting)?;
-        // A node that adopts the work of a killed one has a revision already.
+        // A node that adopts the objects of a killed one has a revision already.
         fresh = client.get::<NodeInfo>("/v1/node")?.revision == 0;
     } else {
         let Starting { metrics, workers, listen, ssh, .. } = starting;
@@ -77,7 +77,7 @@ pub(crate) fn up(
     show(apply, &applied?)
 }
 
-/// Starts a node with the configuration of a file; the caller says what happened.
+/// Starts a node with the configuration of a file; the caller prints the result.
 pub(crate) fn up_silently(instance: &Instance, file: &Path) -> Result<Applied, Failure> {
     if !nix::unistd::geteuid().is_root() {
         return Err("this needs root: it attaches eBPF programs to devices".into());
@@ -97,7 +97,7 @@ pub(crate) fn up_silently(instance: &Instance, file: &Path) -> Result<Applied, F
     applied
 }
 
-/// Takes a node down, also one that was killed, and says nothing.
+/// Ends a node, or removes the remains of a killed one, and prints nothing.
 pub(crate) fn down_silently(instance: &Instance) -> Result<(), Failure> {
     let client = client(instance);
     if client.look()? {

@@ -22,7 +22,7 @@ use crate::up::client;
 
 /// How often a wait checks whether a signal has ended it.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Clears a terminal and goes to its top.
+/// Clears a terminal and moves to its top.
 pub(crate) const CLEAR: &str = "\x1b[2J\x1b[H";
 
 /// A node's counters.
@@ -48,7 +48,7 @@ impl Beat {
         Ok(Self { next: now, every, until: time.map(|time| now + time), ended })
     }
 
-    /// Waits for the next moment; false if there is none.
+    /// Waits for the next interval; false if there is none.
     pub(crate) fn wait(&mut self) -> bool {
         // After a delay the next moment is now: two readings at the same time have no rates.
         self.next = (self.next + self.every).max(Instant::now());

@@ -1,13 +1,13 @@
-//! Prints what look-ups and changes cost among 100,000 rules like ClassBench's:
+//! Prints the cost of look-ups and changes with 100,000 rules like ClassBench's:
 //!
 //! ```text
 //! cargo run --release -p europa-filter --example filtering [FILE]
 //! ```
 //!
 //! FILE has filters as ClassBench writes them; without one, three kinds are made from seeds that
-//! are printed. Look-ups are of packets that fit a random filter. "median" is of single
-//! look-ups, less what taking the time costs; "mean" is of all, medians of five. "scan" looks at one
-//! rule after the other, for comparison.
+//! are printed. Each packet matches a random filter. "median" is for single look-ups, without the
+//! cost of reading the clock; "mean" is for all, as median of five runs. "scan" compares one rule
+//! after the other.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

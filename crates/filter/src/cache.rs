@@ -11,13 +11,13 @@ struct Line<T, const N: usize> {
     /// The table's when this was found; 0 if nothing was.
     epoch: u32,
     slice: u16,
-    /// The rule's place, or [`NONE`] if no rule fits.
+    /// The rule's place, or [`NONE`] if no rule matches.
     place: u32,
     result: Option<T>,
 }
 
 /// An exact-match cache in front of a table: direct-mapped, one cache line an entry (for keys of
-/// 320 bits and results of up to 8 bytes, or shorter keys and 16), emptied by any change.
+/// 320 bits and results of up to 8 bytes, or shorter keys and 16), which any change empties.
 pub struct Cache<T, const N: usize> {
     lines: Box<[Line<T, N>]>,
 }

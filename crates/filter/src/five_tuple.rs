@@ -1,13 +1,13 @@
-//! The key that is built of a packet's addresses, ports, protocol and flags, and its rules as
-//! ClassBench writes them (Taylor and Turner: ClassBench, INFOCOM 2005):
+//! The key from a packet's addresses, ports, protocol and flags, and its rules in ClassBench's
+//! format (Taylor and Turner: ClassBench, INFOCOM 2005):
 //!
 //! ```text
 //! @192.0.2.0/24  198.51.100.1/32  0 : 65535  1024 : 65535  0x06/0xFF  0x0000/0x0000
 //!  source        destination      its ports  its ports      protocol   flags
 //! ```
 //!
-//! A range of ports becomes the prefixes that it is made of (Srinivasan et al., SIGCOMM 1998):
-//! at most 30, mostly one to six.
+//! A range of ports is split into prefixes (Srinivasan et al., SIGCOMM 1998): at most 30, usually
+//! one to six.
 
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
@@ -17,17 +17,17 @@ use crate::rule::Key;
 /// The fields by which rules match a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FiveTuple {
-    /// Where it comes from.
+    /// Source address.
     pub source: Ipv4Addr,
-    /// Where it goes.
+    /// Destination address.
     pub destination: Ipv4Addr,
-    /// Port that it comes from.
+    /// Source port.
     pub source_port: u16,
-    /// Port that it goes to.
+    /// Destination port.
     pub destination_port: u16,
     /// Number of the protocol in IP.
     pub protocol: u8,
-    /// Flags of TCP, or what else the caller puts there.
+    /// TCP's flags, or other bits of the caller.
     pub flags: u16,
 }
 
@@ -45,13 +45,13 @@ impl FiveTuple {
 /// A line of a filter file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
-    /// Address and how many bits of it matter.
+    /// Source address and the number of its compared bits.
     pub source: (Ipv4Addr, u8),
-    /// Address and how many bits of it matter.
+    /// Destination address and the number of its compared bits.
     pub destination: (Ipv4Addr, u8),
-    /// Ports that it comes from.
+    /// Source ports.
     pub source_ports: RangeInclusive<u16>,
-    /// Ports that it goes to.
+    /// Destination ports.
     pub destination_ports: RangeInclusive<u16>,
     /// Value and mask.
     pub protocol: (u8, u8),
@@ -62,19 +62,19 @@ pub struct Filter {
 /// The mistake of a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FilterError {
-    /// It does not begin like a filter.
+    /// The line does not begin like a filter.
     #[error("found {found:?} where a filter's @ is wanted")]
     Begin {
         /// The beginning of the line.
         found: String,
     },
-    /// Something is missing at the end.
+    /// A field is missing at the end.
     #[error("the line ends where {wanted} is wanted")]
     End {
         /// The missing part.
         wanted: &'static str,
     },
-    /// Something else stands there.
+    /// A field has an unexpected value.
     #[error("found {found:?} where {wanted} is wanted")]
     Field {
         /// The text found.
@@ -84,7 +84,7 @@ pub enum FilterError {
     },
 }
 
-/// The words of a line, with `:` and `/` as words of their own.
+/// The words of a line, with `:` and `/` as separate words.
 struct Words<'a>(&'a str);
 
 impl<'a> Words<'a> {
@@ -230,7 +230,7 @@ impl Filter {
     }
 }
 
-/// The filters of a ClassBench file, the first one first; empty lines do not count.
+/// The filters of a ClassBench file, in order of priority; empty lines do not count.
 ///
 /// # Errors
 /// The number of the first wrong line, from 1, and its mistake.

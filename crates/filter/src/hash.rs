@@ -17,9 +17,9 @@ fn fold(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// A number in which every bit of a key counts: one multiplication for two words (Wang Yi's mum). A
-/// slice that chooses its keys can make many collide: a bucket's rules belong to one slice, which
-/// slows only itself.
+/// A hash to which every bit of a key contributes: one multiplication for two words (Wang Yi's
+/// mum). A slice that chooses its keys can make many collide, but a bucket's rules belong to one
+/// slice, so it slows only itself.
 #[inline]
 pub(crate) fn hash<const N: usize>(key: &Key<N>, seed: u64) -> u64 {
     let mut all = seed;

@@ -6,24 +6,24 @@
 //! | `rule`       | keys, rules, changes                                             |
 //! | `table`      | the rules of all slices; a batch of changes; look-ups            |
 //! | `tuple`      | rules with a common mask, hashed                                 |
-//! | `merge`      | which of these a rule joins                                      |
-//! | `cache`      | what was found for the same key a moment ago                     |
+//! | `merge`      | the tuple that a rule joins                                     |
+//! | `cache`      | recent results by key                                           |
 //! | `shared`     | many readers, one writer, counters                               |
 //! | `five_tuple` | the usual key, and ClassBench's files                            |
 //! | `pattern`    | what a rule wants of IPv4 and IPv6 packets, as values and masks  |
 //!
 //! # How a rule is found
 //!
-//! Tuple space search (Srinivasan, Suri and Varghese, SIGCOMM 1999): rules whose masks have much
-//! in common stand in one hash table, a *tuple*, by the bits under the mask that all of them hold.
-//! A look-up probes one tuple after the other, the one with the highest rank of all its rules
-//! first, until what it has found outranks all tuples to come. Rules join a tuple with a less
-//! specific mask while few rules share their place in it (`merge`, after TupleMerge 2019), so
-//! that 100,000 rules make some tens of tuples rather than hundreds. Each slice has tuples of its
-//! own: no slice's rules can be reached from another's packets, nor slow them.
+//! Tuple space search (Srinivasan, Suri and Varghese, SIGCOMM 1999): rules with similar masks are
+//! in one hash table, a *tuple*, by the bits under a mask that all their masks contain. A look-up
+//! probes one tuple after the other, in the order of their highest ranks, until its result outranks
+//! all further tuples. Rules join a tuple with a less specific mask while few rules share their
+//! place in it (`merge`, after TupleMerge 2019), so that 100,000 rules make some tens of tuples
+//! rather than hundreds. Each slice has its own tuples: its rules can neither match nor slow
+//! packets of another slice.
 //!
-//! In front stands an exact-match cache ([`Cache`]), which any batch of changes empties by
-//! raising the table's epoch.
+//! An exact-match cache ([`Cache`]) precedes the table. Any batch of changes empties it by raising
+//! the table's epoch.
 //!
 //! A crate of its own, not a module of `lookup`: it shares nothing with routing tables, whose keys
 //! are addresses and whose longest match wins; and builds without what they depend on.
@@ -31,8 +31,8 @@
 //! # Changes
 //!
 //! [`Table::apply`] makes a batch of changes, or none of them if one cannot be made. A [`Writer`]
-//! does so while [`Reader`]s on other threads look up, each seeing all of a batch or
-//! nothing. Adding costs one probe of each tuple that the rule could join; removing, one chain.
+//! does so while [`Reader`]s on other threads look up, each seeing all of a batch or nothing.
+//! Adding costs one probe of each tuple that the rule could join; removing, one chain.
 //!
 //! # Bounds
 //!

@@ -1,17 +1,17 @@
-//! Which tuple a rule joins: few tuples, so that a look-up probes few, with short chains.
+//! Chooses the tuple of a rule, for few tuples with short chains.
 //!
 //! After TupleMerge (Daly, Bruschi, Linguaglossa, Pontarelli, Rossi, Tollet, Torng and Yourtchenko,
-//! 2019), without knowing what the bits mean. A rule may be in any tuple whose mask it
-//! holds. It goes into the most specific one in which fewer than `alike` rules share all its bits
-//! under that tuple's mask. If there is none, it gets a tuple with a mask of its own, cut down:
-//! to the first 4, or else 8, or else all of the bytes that it has in full, or else just as it is.
+//! 2019), but independent of the meaning of bits. A rule may be in any tuple whose mask is
+//! contained in its own. It joins the most specific one in which fewer than `alike` rules share all
+//! its bits under that tuple's mask. If there is none, it gets a new tuple with a reduced mask: the
+//! first 4 of its full bytes, or the first 8, or all of them, or the mask itself.
 
 use crate::rule::Key;
 use crate::tuple::{Link, Tuple};
 
 /// How many rules may share all bits in a tuple before another is made for the next.
 fn alike(tuples: usize) -> usize {
-    // Another tuple costs each look-up a probe; a longer chain only those that hit it.
+    // Another tuple costs each look-up a probe; a longer chain only look-ups that hit it.
     4 + tuples / 16
 }
 
@@ -31,11 +31,11 @@ fn cut<const N: usize>(mask: &Key<N>, most: usize) -> Key<N> {
     cut
 }
 
-/// Where a rule goes.
+/// The tuple for a rule.
 pub(crate) enum Choice<const N: usize> {
     /// Into this tuple.
     Join(usize),
-    /// Into a new one.
+    /// A new tuple.
     Make(Key<N>),
 }
 

@@ -1,4 +1,4 @@
-//! A rule's conditions on an IP packet, in the fields' words, and the values and masks they become.
+//! A rule's conditions on an IP packet by field, and their translation to values and masks.
 //!
 //! Keys of IPv4 are 128 bits: source, destination, [`Fields`]. Keys of IPv6 are 320: the same with
 //! longer addresses. A range of ports becomes its prefixes, so a pattern may be several rules.
@@ -15,9 +15,9 @@ use crate::rule::Key;
 /// The fields of a packet without its addresses: one word of its key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fields {
-    /// Port that it comes from; 0 where there is none.
+    /// Source port; 0 if there is none.
     pub source_port: u16,
-    /// Port that it goes to; 0 where there is none.
+    /// Destination port; 0 if there is none.
     pub destination_port: u16,
     /// Number of the protocol in IP.
     pub protocol: u8,
@@ -25,9 +25,9 @@ pub struct Fields {
     pub tcp_flags: u8,
     /// Differentiated services code point, 6 bits.
     pub dscp: u8,
-    /// It is a fragment, and not the first: ports and flags are not in it.
+    /// It is a later fragment, without ports and flags.
     pub later_fragment: bool,
-    /// Number that the slice gives the interface, at most [`MOST_INTERFACES`]; 0 for none.
+    /// The slice's number of the interface, at most [`MOST_INTERFACES`]; 0 for none.
     pub interface: u16,
 }
 
@@ -37,7 +37,7 @@ pub const MOST_INTERFACES: u16 = 0x1ff;
 const LATER_FRAGMENT: u64 = 1 << 9;
 
 impl Fields {
-    /// All of it in one word.
+    /// All fields in one word.
     #[inline]
     pub fn word(&self) -> u64 {
         u64::from(self.source_port) << 48
@@ -72,18 +72,18 @@ fn words6(address: Ipv6Addr) -> [u64; 2] {
     [(bits >> 64) as u64, bits as u64]
 }
 
-/// A rule's conditions; a field that is `None` may be anything.
+/// A rule's conditions; a field that is `None` matches any value.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pattern {
-    /// Addresses that it comes from.
+    /// Source addresses.
     pub source: Option<IpNet>,
-    /// Addresses that it goes to.
+    /// Destination addresses.
     pub destination: Option<IpNet>,
     /// Value and mask of the number of the protocol in IP.
     pub protocol: (u8, u8),
-    /// Ports that it comes from. Later fragments have none and do not match.
+    /// Source ports. Later fragments have none and do not match.
     pub source_ports: Option<RangeInclusive<u16>>,
-    /// Ports that it goes to. Later fragments have none and do not match.
+    /// Destination ports. Later fragments have none and do not match.
     pub destination_ports: Option<RangeInclusive<u16>>,
     /// Value and mask of TCP's flags.
     pub tcp_flags: (u8, u8),
@@ -91,7 +91,7 @@ pub struct Pattern {
     pub dscp: Option<u8>,
     /// Whether it is a later fragment.
     pub later_fragment: Option<bool>,
-    /// The interface that it leaves by, as in [`Fields`].
+    /// The output interface, as in [`Fields`].
     pub interface: Option<u16>,
 }
 
@@ -153,14 +153,14 @@ impl Pattern {
         words
     }
 
-    /// Whether addresses of a family are all that it can match.
+    /// Whether it can match packets of a family.
     fn wants(&self, ipv4: bool) -> bool {
         let family =
             |net: &Option<IpNet>| net.is_none_or(|net| matches!(net, IpNet::V4(_)) == ipv4);
         family(&self.source) && family(&self.destination)
     }
 
-    /// Values and masks for packets of IPv4; none if it wants addresses of IPv6.
+    /// Values and masks for packets of IPv4; empty if it has addresses of IPv6.
     pub fn ipv4(&self) -> Vec<(Key<2>, Key<2>)> {
         if !self.wants(true) {
             return Vec::new();
@@ -178,7 +178,7 @@ impl Pattern {
         self.words().into_iter().map(rule).collect()
     }
 
-    /// Values and masks for packets of IPv6; none if it wants addresses of IPv4.
+    /// Values and masks for packets of IPv6; empty if it has addresses of IPv4.
     pub fn ipv6(&self) -> Vec<(Key<5>, Key<5>)> {
         if !self.wants(false) {
             return Vec::new();

@@ -2,26 +2,26 @@
 
 use crate::table::Number;
 
-/// A key: 64 to 320 bits. Their meaning is the caller's business; bytes at the left of a 32-bit
-/// group should be those by which keys differ in the large, as in an address.
+/// A key: 64 to 320 bits. The caller defines their meaning; the left bytes of a 32-bit group should
+/// be the most distinctive ones, as in an address.
 pub type Key<const N: usize> = [u64; N];
 
-/// A slice's number, which stands in front of every key: rules and packets of one slice never
-/// meet those of another. Small numbers: there is one table for each up to the largest.
+/// A slice's number, which precedes every key, so that packets never match rules of another slice.
+/// Use small numbers: there is one table for each number up to the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slice(pub u16);
 
-/// A rule. Of several that match, the one with the highest `priority` counts, and among equals
-/// the one with the lowest `number`.
+/// A rule. Of several that match, the one with the highest `priority` applies; among equal ones the
+/// one with the lowest `number`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule<T, const N: usize> {
     /// Its name within the slice.
     pub number: Number,
-    /// Higher goes first.
+    /// A higher one precedes.
     pub priority: u32,
-    /// The values of the bits that are set in `mask`; others do not matter.
+    /// The values of the bits that are set in `mask`; other bits are ignored.
     pub value: Key<N>,
-    /// Which bits matter.
+    /// Mask of the compared bits.
     pub mask: Key<N>,
     /// The result of a look-up.
     pub result: T,
@@ -35,7 +35,7 @@ impl<T, const N: usize> Rule<T, N> {
         (0..N).fold(0, |all, word| all | wrong(word)) == 0
     }
 
-    /// The rank of a rule, as one number: never the same for two rules of a slice.
+    /// The rank of a rule as one number, unique within its slice.
     #[inline]
     pub(crate) fn rank(&self) -> u64 {
         u64::from(self.priority) << 32 | u64::from(!self.number)

@@ -1,9 +1,9 @@
 //! A table that workers read while another thread changes it.
 //!
 //! There are two copies. Workers read the one that is *active*; a batch of changes is made in the
-//! other, which then becomes active, and is made once more in the first when its last reader has
-//! gone on (left-right: Ramalhete and Correia 2015). So a reader never waits, and sees all of a
-//! batch or nothing; a batch takes as long as twice its changes and the readers' batches.
+//! other, which then becomes active, and is repeated in the first when its last reader has left it
+//! (left-right: Ramalhete and Correia 2015). So a reader never waits, and sees all of a batch or
+//! nothing. A batch takes twice the time of its changes, plus the readers' batches.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
@@ -36,14 +36,14 @@ impl<T: Copy, const N: usize> Copies<T, N> {
 pub struct Writer<T, const N: usize> {
     copies: Arc<Copies<T, N>>,
     readers: Vec<Counters>,
-    /// The counters of each place when its last rule went.
+    /// The counters of each place when its last rule was removed.
     begins: Vec<Hits>,
 }
 
 /// Words for a reader's counters: packets and bytes for each place.
 pub type Counters = Arc<[AtomicU64]>;
 
-/// How often a rule has counted.
+/// The counters of a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hits {
     /// Packets.
@@ -68,11 +68,11 @@ impl<T: Copy, const N: usize> Writer<T, N> {
         Reader { copies: self.copies.clone(), cache: Cache::new(keys), counters }
     }
 
-    /// Changes a slice's rules: readers see all of it or nothing. Waits until no reader is in a
-    /// batch that began before.
+    /// Changes a slice's rules: readers see all changes or none. Waits until all batches of readers
+    /// that began earlier have ended.
     ///
     /// # Errors
-    /// The mistake of the first change that cannot be made. Then none is.
+    /// The mistake of the first invalid change. Then no change is made.
     pub fn apply(&mut self, slice: Slice, changes: &[Change<T, N>]) -> Result<(), Error> {
         let mut removed = Vec::new();
         for change in changes {
@@ -90,7 +90,7 @@ impl<T: Copy, const N: usize> Writer<T, N> {
         Ok(())
     }
 
-    /// Sets how many rules a slice may have. Those it has stay.
+    /// Sets how many rules a slice may have. Existing ones stay.
     pub fn set_limit(&mut self, slice: Slice, limit: u32) {
         self.both(|table| table.set_limit(slice, limit));
     }
@@ -106,12 +106,12 @@ impl<T: Copy, const N: usize> Writer<T, N> {
         }
     }
 
-    /// The rules as they are.
+    /// The present rules.
     pub fn table(&self) -> impl std::ops::Deref<Target = Table<T, N>> {
         self.copies.read()
     }
 
-    /// How often a rule has counted, for all readers together.
+    /// The counters of a rule, summed over all readers.
     pub fn hits(&self, slice: Slice, number: Number) -> Option<Hits> {
         let place = self.table().place(slice, number)?;
         let (now, begin) = (self.sum(place), self.begins[place as usize]);
@@ -119,7 +119,7 @@ impl<T: Copy, const N: usize> Writer<T, N> {
         Some(Hits { packets, bytes: now.bytes.wrapping_sub(begin.bytes) })
     }
 
-    /// Has a rule count on from `hits`, which another one had before it.
+    /// Continues a rule's counters from `hits`, those of its predecessor.
     pub fn continue_from(&mut self, slice: Slice, number: Number, hits: Hits) {
         let Some(place) = self.table().place(slice, number) else { return };
         let now = self.sum(place);
@@ -141,7 +141,7 @@ impl<T: Copy, const N: usize> Writer<T, N> {
     }
 }
 
-/// A worker's way to the rules.
+/// A worker's access to the rules.
 pub struct Reader<T, const N: usize> {
     copies: Arc<Copies<T, N>>,
     cache: Cache<T, N>,
@@ -149,8 +149,8 @@ pub struct Reader<T, const N: usize> {
 }
 
 impl<T: Copy, const N: usize> Reader<T, N> {
-    /// For a batch of packets, during which nothing changes. To be dropped soon: changes wait
-    /// for it. Costs two atomic operations.
+    /// The rules for a batch of packets, during which they do not change. Drop it soon: changes
+    /// wait for it. Costs two atomic operations.
     pub fn batch(&mut self) -> Batch<'_, T, N> {
         let Self { copies, cache, counters } = self;
         Batch { table: copies.read(), cache, counters }
@@ -170,7 +170,7 @@ impl<T: Copy, const N: usize> Batch<'_, T, N> {
     pub fn lookup(&mut self, slice: Slice, key: &Key<N>, length: u32) -> Option<T> {
         let found = self.cache.lookup(&self.table, slice, key)?;
         let words = &self.counters[found.place as usize * 2..][..2];
-        // One writer: loads and stores do.
+        // There is one writer, so loads and stores suffice.
         for (word, more) in words.iter().zip([1, length.into()]) {
             word.store(word.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
         }

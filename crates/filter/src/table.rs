@@ -11,10 +11,10 @@ pub type Number = u32;
 
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// Why a batch of changes is refused; nothing of it is done.
+/// Why a batch of changes is refused; no change is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A rule with this number is there already.
+    /// A rule with this number exists already.
     #[error("there is a filter {number} already")]
     Taken {
         /// The number.
@@ -29,13 +29,13 @@ pub enum Error {
     /// All room is in use.
     #[error("no room: all {capacity} filters are in use")]
     Full {
-        /// How many rules there may be.
+        /// Most rules of the table.
         capacity: u32,
     },
-    /// The slice has as many as it may.
+    /// The slice has reached its limit of rules.
     #[error("no room: the slice has {limit} filters, as many as it may")]
     SliceFull {
-        /// How many it may have.
+        /// The limit.
         limit: u32,
     },
 }
@@ -67,8 +67,8 @@ impl<const N: usize> Default for SliceTable<N> {
     }
 }
 
-/// Rules of any number of slices, for one thread; see [`crate::shared`] for more. `T` is what a
-/// look-up finds, something small.
+/// Rules of any number of slices, for one thread; see [`crate::shared`] for more. `T` is the result
+/// of a look-up, which should be small.
 pub struct Table<T, const N: usize> {
     slices: Vec<SliceTable<N>>,
     slots: Vec<Slot<T, N>>,
@@ -77,7 +77,8 @@ pub struct Table<T, const N: usize> {
     /// Masks of their tuples; no rule changes its tuple.
     masks: Vec<Key<N>>,
     free: Vec<u32>,
-    /// Removed in this batch: free after it, so that no reader counts for another rule there yet.
+    /// Places of rules removed in this batch: they become free after it, so that no reader counts
+    /// for a new rule there.
     freed: Vec<u32>,
     capacity: u32,
     epoch: u32,
@@ -109,8 +110,8 @@ impl<T: Copy, const N: usize> Table<T, N> {
         let slice = self.slices.get(usize::from(slice.0))?;
         let (mut best, mut rank) = (NONE, 0);
         for tuple in &slice.tuples {
-            // All that follow can only find lower ranks, too. Rank 0 is a rank, so before
-            // anything has been found nothing ends.
+            // All following tuples have lower ranks. Rank 0 is valid, so without a result the
+            // search continues.
             if best != NONE && tuple.rank <= rank {
                 break;
             }
@@ -129,7 +130,7 @@ impl<T: Copy, const N: usize> Table<T, N> {
     /// Changes a slice's rules, in this order and all of them.
     ///
     /// # Errors
-    /// The mistake of the first change that cannot be made. Then none is.
+    /// The mistake of the first invalid change. Then no change is made.
     pub fn apply(&mut self, slice: Slice, changes: &[Change<T, N>]) -> Result<(), Error> {
         self.check(slice, changes)?;
         let index = usize::from(slice.0);
@@ -143,7 +144,7 @@ impl<T: Copy, const N: usize> Table<T, N> {
             }
         }
         self.free.append(&mut self.freed);
-        // 0 stands for never.
+        // 0 means never.
         self.epoch = self.epoch.wrapping_add(1).max(1);
         Ok(())
     }
@@ -224,7 +225,7 @@ impl<T: Copy, const N: usize> Table<T, N> {
         self.freed.push(place);
     }
 
-    /// Sets how many rules a slice may have. Those it has stay.
+    /// Sets how many rules a slice may have. Existing ones stay.
     pub fn set_limit(&mut self, slice: Slice, limit: u32) {
         let index = usize::from(slice.0);
         if self.slices.len() <= index {
@@ -233,7 +234,7 @@ impl<T: Copy, const N: usize> Table<T, N> {
         self.slices[index].limit = limit;
     }
 
-    /// Where a rule is.
+    /// The place of a rule.
     pub fn place(&self, slice: Slice, number: Number) -> Option<u32> {
         self.slices.get(usize::from(slice.0))?.places.get(&number).copied()
     }
@@ -265,7 +266,7 @@ impl<T: Copy, const N: usize> Table<T, N> {
         self.epoch
     }
 
-    /// Memory for the rules that are there.
+    /// Memory for the present rules.
     pub fn memory_bytes(&self) -> usize {
         let tuples = self.slices.iter().flat_map(|slice| &slice.tuples);
         tuples.map(Tuple::memory_bytes).sum::<usize>()

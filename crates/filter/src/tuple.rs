@@ -1,13 +1,13 @@
-//! A tuple: rules whose masks hold one common mask, hashed by the bits under it (Srinivasan,
+//! A tuple: rules whose masks contain one common mask, hashed by the bits under it (Srinivasan,
 //! Suri and Varghese: Packet Classification using Tuple Space Search, SIGCOMM 1999).
 
 use crate::hash::{hash, masked};
 use crate::rule::Key;
 use crate::table::{NONE, Slot};
 
-/// See the file. A bucket's rules are chained, the first rank first. Beside the chains lies one
-/// byte for each bucket that says which of eight kinds of hashes are in it: all these bytes fit
-/// into the second cache, so that a tuple without a match mostly costs no miss.
+/// A hash table of rules. A bucket's rules are chained in the order of their ranks. In addition,
+/// each bucket has one byte with a bit for each of eight kinds of hashes in it: all these bytes fit
+/// into the second-level cache, so a tuple without a match usually costs no miss.
 #[repr(C)]
 pub(crate) struct Tuple<const N: usize> {
     pub(crate) mask: Key<N>,
@@ -18,8 +18,8 @@ pub(crate) struct Tuple<const N: usize> {
     pub(crate) rules: u32,
 }
 
-/// A rule's place in a chain. The hash tells almost all rules apart that do not share all bits
-/// under the tuple's mask, so that these 8 bytes are touched rather than the rule.
+/// A rule's place in a chain. The hash distinguishes almost all rules that differ in bits under the
+/// tuple's mask, so that a look-up reads these 8 bytes and not the rule.
 #[derive(Clone, Copy)]
 pub(crate) struct Link {
     next: u32,
@@ -30,7 +30,7 @@ impl Link {
     pub(crate) const NONE: Self = Self { next: NONE, hash: 0 };
 }
 
-/// The first rule of a bucket, with a copy of its link: one miss less for most that are found.
+/// The first rule of a bucket, with a copy of its link: this saves one miss for most results.
 #[derive(Clone, Copy)]
 struct Head {
     first: u32,
@@ -120,7 +120,7 @@ impl<const N: usize> Tuple<N> {
         self.join(bucket, before, new, links);
     }
 
-    /// Has `after` follow `before` in a bucket's chain, or be its first.
+    /// Makes `after` the successor of `before` in a bucket's chain, or the chain's first rule.
     fn join(&mut self, bucket: usize, before: u32, after: u32, links: &mut [Link]) {
         if let Some(before) = links.get_mut(before as usize) {
             before.next = after;
@@ -130,7 +130,7 @@ impl<const N: usize> Tuple<N> {
         self.heads[bucket] = Head { first, link };
     }
 
-    /// Removes a rule that is in it. The highest rank stays what it was: too high costs time only.
+    /// Removes one of its rules. The highest rank stays the same: too high a rank only costs time.
     pub(crate) fn remove<T>(&mut self, old: u32, rules: &[Slot<T, N>], links: &mut [Link]) {
         self.rules -= 1;
         let (bucket, ..) = self.place(&rules[old as usize].0.value);

@@ -9,13 +9,13 @@ use europa_filter::{Cache, Change, Error, Hits, Key, Number, Rule, Slice, Table,
 use europa_impair::Random;
 use proptest::prelude::*;
 
-/// The plainest table there is.
+/// The simplest possible table.
 fn scan<const N: usize>(rules: &[Rule<u32, N>], key: &Key<N>) -> Option<u32> {
     let fits = rules.iter().filter(|rule| rule.matches(key));
     fits.max_by_key(|rule| (rule.priority, !rule.number)).map(|rule| rule.result)
 }
 
-/// Masks that hold each other often; few values.
+/// Masks that often contain each other; few values.
 fn bits<const N: usize>() -> impl Strategy<Value = Key<N>> {
     let word = prop_oneof![
         2 => Just(0u64),
@@ -144,7 +144,7 @@ fn a_tuple_whose_highest_rule_left_hides_no_other() {
         add(12, 4, 0, [u64::MAX, 0]),
         add(18, 0, 3, second),
         add(4, 4, 0, [0, 1 << 31]),
-        // Its tuple grows, and counts what it has: nothing of priority 5 any more.
+        // Its tuple grows, and contains no rule of priority 5 any longer.
         add(5, 0, 4, second),
         add(0, 0, 0, [0, 0]),
     ];

@@ -39,9 +39,9 @@ const DENIED: [Capability; 20] = [
     Capability::CAP_SYS_TTY_CONFIG,
 ];
 
-/// Has children of this process, which has one thread, be born among the process numbers of a
-/// host. If no process holds them, `holder` is started as process 1, which calls
-/// [`hold`](crate::hold()); `started` tells when a process was started.
+/// Makes later children of this process, which must have one thread, members of a host's pid
+/// namespace. If the namespace does not exist, starts `holder` as process 1, which calls
+/// [`hold`](crate::hold()); `started` reports the start of a process.
 ///
 /// # Errors
 /// The kernel's error, or the holder's.
@@ -51,7 +51,7 @@ pub fn ensure(
     started: impl Fn(u32) -> Option<u64>,
 ) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    // One at a time starts process 1.
+    // Only one process at a time starts process 1.
     let _lock = Flock::lock(File::open(folder)?, FlockArg::LockExclusive)
         .map_err(|(_, errno)| io::Error::from(errno))?;
     if let Some(numbers) = numbers(folder, &started)? {
@@ -110,7 +110,7 @@ pub fn join(
     setns(ipc, CloneFlags::CLONE_NEWIPC)?;
     setns(mounts, CloneFlags::CLONE_NEWNS)?;
     for one in DENIED {
-        // Those that this process has not cannot be dropped, and need not be.
+        // Capabilities that this process lacks cannot be dropped, and need not be.
         let _ = caps::drop(None, CapSet::Ambient, one);
         let _ = caps::drop(None, CapSet::Bounding, one);
         for set in [CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {

@@ -1,12 +1,11 @@
-//! The view of a host's programs: the host's network, a file system, processes and a name of its
-//! own.
+//! The environment of a host's programs: network, file system, processes and host name.
 //!
 //! A host is a network namespace. Its programs (`run:`, `europa exec`) share further namespaces,
 //! which process 1 of the host holds: process numbers, mounts, host name, System V IPC. The first
-//! program that starts in a host starts process 1. All of it goes when that process ends.
+//! program that starts in a host starts process 1. All of it is removed when that process ends.
 //!
 //! The file system is an overlay over the machine's: programs read the machine's files, and their
-//! own writes are in memory and go with the host. A path of `binds` is the machine's own.
+//! own writes are in memory and are deleted with the host. A path of `binds` is the machine's own.
 //!
 //! | file     | concern                                             |
 //! |----------|-----------------------------------------------------|
@@ -39,10 +38,10 @@ pub struct Inside {
     /// Variables of its programs.
     #[serde(default)]
     pub environment: Vec<(String, String)>,
-    /// Files and directories of the machine that its programs see as they are.
+    /// Files and directories of the machine that its programs use directly.
     #[serde(default)]
     pub binds: Vec<Bind>,
-    /// The folder of the machine that its programs see as their root directory. None: `/`.
+    /// The folder of the machine that is its programs' root directory. `None`: `/`.
     #[serde(default)]
     pub root: Option<PathBuf>,
     /// The settings of its image.
@@ -76,7 +75,7 @@ pub struct Bind {
     pub read_only: bool,
 }
 
-/// Where process 1 of a host is noted, below a node's own directory.
+/// The folder with notes about a host's process 1, below a node's own directory.
 pub fn folder(node: &Path, host: &str) -> PathBuf {
     node.join("hosts").join(host)
 }

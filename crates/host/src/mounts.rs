@@ -1,5 +1,5 @@
-//! The file system of a host: an overlay over the machine's, with `/dev`, `/proc`, `/run` and
-//! `/sys` of its own.
+//! The file system of a host: an overlay over the machine's, with separate `/dev`, `/proc`, `/run`
+//! and `/sys`.
 
 use std::fs;
 use std::io;
@@ -19,18 +19,18 @@ const DEVICES: [&str; 7] = ["full", "net/tun", "null", "random", "tty", "urandom
 /// Files in `/proc` by which root changes or reads the whole machine.
 const READ_ONLY: [&str; 6] = ["bus", "fs", "irq", "sys", "sysrq-trigger", "acpi"];
 const HIDDEN: [&str; 5] = ["kcore", "keys", "latency_stats", "sched_debug", "timer_list"];
-/// Where the machine's files are while the host's root directory is made.
+/// Mount point of the machine's files while the host's root directory is made.
 const MACHINE: &str = "/.machine";
 
-/// Makes the root directory of the calling process, which has mount, pid and network namespaces
-/// of its own. `aside` is an empty directory of the machine, and `shown`
-/// the folder that programs see as their root directory.
+/// Makes the root directory of the calling process, which must have its own mount, pid and network
+/// namespaces. `aside` is an empty directory of the machine, and `shown` the folder that becomes
+/// the programs' root directory.
 ///
 /// # Errors
 /// The kernel's error.
 pub(crate) fn make(aside: &Path, binds: &[Bind], shown: &Path) -> io::Result<()> {
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
-    // Before anything is hidden.
+    // Resolved before mounts hide their paths.
     let binds = binds.iter().map(found).collect::<io::Result<Vec<_>>>()?;
     mount(Some("europa"), aside, Some("tmpfs"), MsFlags::empty(), Some(WRITTEN))
         .map_err(at(aside))?;
@@ -101,7 +101,7 @@ impl Layers<'_> {
 
     /// Shows the directory `from` at `to` with a layer for writes.
     fn overlay(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        // These characters mean something among the options of a mount.
+        // These characters have a special meaning in a mount's options.
         let plain = from.to_str().filter(|text| !text.contains([',', ':', '\\', '"']));
         let Some(lower) = plain else {
             return Err(io::Error::other(
@@ -155,7 +155,7 @@ fn bind(from: &Path, to: &Path, read_only: bool) -> io::Result<()> {
     Ok(())
 }
 
-/// A bind with the path of the machine as it is without symbolic links.
+/// A bind with the machine's path after resolving symbolic links.
 fn found(bind: &Bind) -> io::Result<Bind> {
     let from = fs::canonicalize(&bind.from).map_err(|error| {
         io::Error::new(error.kind(), format!("{}: {error}", bind.from.display()))
@@ -204,7 +204,7 @@ fn devices(dev: &Path) -> io::Result<()> {
         fs::create_dir(dev.join(name))?;
         fs::set_permissions(dev.join(name), fs::Permissions::from_mode(mode))?;
     }
-    // Terminals that `sshd` and the like make are the host's own.
+    // The host has its own terminals, for `sshd` and similar programs.
     let options = Some("newinstance,ptmxmode=0666,mode=0620,gid=5");
     mount(Some("devpts"), &dev.join("pts"), Some("devpts"), flags, options)?;
     Ok(())
@@ -218,14 +218,14 @@ fn kernel(root: &Path) -> io::Result<()> {
         let flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY | harmless;
         mount(NONE, path, NONE, flags, NONE).map_err(at(path))
     };
-    // These are bound again above the read-only mount of the rest.
+    // These are bound again over the read-only mount of the rest.
     let writable = |path: &Path, aside: &Path, above: &Path| -> io::Result<()> {
         mount(Some(path), aside, NONE, MsFlags::MS_BIND, NONE).map_err(at(path))?;
         read_only(above)?;
         mount(Some(aside), path, NONE, MsFlags::MS_BIND, NONE).map_err(at(path))?;
         umount2(aside, MntFlags::MNT_DETACH).map_err(at(aside))
     };
-    // Nothing lies there yet.
+    // Nothing is mounted there yet.
     let aside = root.join("run/netns");
     let proc = root.join("proc");
     mount(Some("proc"), &proc, Some("proc"), harmless, NONE).map_err(at(&proc))?;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// A host has its own of these.
+/// Folders that a host does not share with the machine.
 const OWN: [&str; 4] = ["/dev", "/proc", "/run", "/sys"];
 /// File systems that hold no files which programs of a host need: interfaces of the kernel, and
 /// images that container runtimes and package managers mount.
@@ -22,8 +22,8 @@ const LEFT_OUT: [&str; 13] = [
     "tracefs",
 ];
 
-/// The mounts below `/` that a host sees, from the text of `/proc/self/mountinfo` (proc(5)), the
-/// outer before the inner.
+/// The mounts below `/` that a host sees, from the text of `/proc/self/mountinfo` (proc(5)), outer
+/// ones first.
 pub(crate) fn below_root(text: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for line in text.lines() {

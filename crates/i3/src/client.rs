@@ -1,4 +1,4 @@
-//! A client: it keeps triggers inserted, sends packets, and takes those that arrive.
+//! A client: it keeps triggers inserted, sends packets, and receives packets.
 //!
 //! Times are those of the public code's client: a trigger is refreshed after 8 s, and an insertion
 //! without an answer is repeated after 2 s. A server that does not answer is replaced by the first
@@ -18,15 +18,15 @@ pub const REFRESH: Duration = Duration::from_secs(8);
 pub const RETRY: Duration = Duration::from_secs(2);
 /// While packets are sent, their server is asked for its address after this time.
 const ASK: Duration = Duration::from_secs(2);
-/// A server that does not answer such a question within this time is not used.
+/// A server that does not answer a probe within this time is not used.
 const SILENT: Duration = Duration::from_millis(1_500);
-/// How long a server's address is used.
+/// Time for which a server's address is used.
 const CACHED: Duration = Duration::from_secs(30);
 /// Bytes of an echo request of the public code.
 const PING_BYTES: usize = 40;
 const PING: u8 = 0x01;
 
-/// Something that arrived.
+/// A received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrived {
     /// A packet: the ids with the matched one first, and the payload.
@@ -35,7 +35,7 @@ pub enum Arrived {
     Inserted(Id),
     /// A trigger's constraint does not hold.
     ConstraintFailed(Id),
-    /// Nothing is inserted for an id to which this client sent.
+    /// There is no trigger for an id to which this client sent.
     NotPresent(Id),
 }
 
@@ -47,7 +47,7 @@ struct Wanted {
     unanswered: u32,
 }
 
-/// The way to a prefix, as far as it is known.
+/// The server of a prefix, as far as it is known.
 #[derive(Clone, Debug, Default)]
 struct Way {
     server: Option<(SocketAddr, Duration)>,
@@ -63,7 +63,8 @@ pub struct Client {
     current: usize,
     wanted: Vec<Wanted>,
     ways: HashMap<Prefix, Way>,
-    /// Until when the first server that answers an echo request becomes the current one.
+    /// End of a probe; until then, the first server that answers an echo request becomes the
+    /// current one.
     probing: Option<Duration>,
     reached: bool,
     random: fastrand::Rng,
@@ -111,7 +112,8 @@ impl Client {
         self.reached
     }
 
-    /// Its address has changed: triggers to the old one are removed, and inserted to the new one.
+    /// Its address has changed: removes triggers to the old one, and inserts triggers to the new
+    /// one.
     pub fn move_to(&mut self, now: Duration, me: SocketAddr, out: &mut Datagrams) {
         let (old, new) = (Address::from(self.me), Address::from(me));
         self.me = me;
@@ -142,7 +144,7 @@ impl Client {
         out.extend(to.map(|to| (to, packet.bytes())));
     }
 
-    /// Does what is due. Call it at least each 100 ms.
+    /// Does all due work. Call it at least each 100 ms.
     pub fn tick(&mut self, now: Duration, out: &mut Datagrams) {
         let silent: Vec<Prefix> = self
             .ways
@@ -169,13 +171,13 @@ impl Client {
         }
     }
 
-    /// The server of a prefix did not answer: another one must be found.
+    /// Notes that the server of a prefix did not answer: another one must be found.
     fn suspect(&mut self, now: Duration, prefix: &Prefix, out: &mut Datagrams) {
         self.ways.remove(prefix);
         if self.probing.is_some_and(|until| until > now) {
             return;
         }
-        // If none answers the echo request, the next attempt still goes to another server.
+        // If no server answers the echo request, the next attempt uses another server.
         self.current = self.random.usize(..self.servers.len().max(1));
         self.probe(now, out);
     }
@@ -273,7 +275,7 @@ impl Client {
     }
 
     fn acknowledged(&mut self, now: Duration, trigger: &Trigger) -> Option<Arrived> {
-        // Refreshes of many triggers do not come at once.
+        // Spreads the refreshes of many triggers over time.
         let part = Duration::from_millis(self.random.u64(..1_000));
         let one = self.find(trigger)?;
         (one.next, one.unanswered) = (now + REFRESH + part, 0);

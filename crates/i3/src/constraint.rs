@@ -1,10 +1,10 @@
 //! Constraints of triggers: the targets that an id may have.
 //!
-//! A trigger (x, y) is let in if the key of x is the left hash of y, or, if x is private, if the key
-//! of y is the right hash of x. The key of a host's address is the key that the trigger carries. So
-//! only a client that knows a key before it is hashed can make triggers for an id. The hashes and
-//! their two AES keys are those of the public code (`i3_trigger.c`, `aeshash.c`): `E(in) xor in` with
-//! AES-128.
+//! A trigger (x, y) is accepted if the key of x is the left hash of y, or, if x is private, if the
+//! key of y is the right hash of x. The key of a host's address is the key that the trigger
+//! carries. So only a client that knows the unhashed key can make triggers for an id. The hashes
+//! and their two AES keys are those of the public code (`i3_trigger.c`, `aeshash.c`): `E(in) xor
+//! in` with AES-128.
 
 use std::sync::LazyLock;
 
@@ -24,9 +24,9 @@ const RIGHT: [u8; 16] = [
 /// Which of the two hashes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Of the target, for the key of the trigger's id.
+    /// The left hash of the target gives the key of the trigger's id.
     Left,
-    /// Of the trigger's id, for the key of the target.
+    /// The right hash of the trigger's id gives the key of the target.
     Right,
 }
 

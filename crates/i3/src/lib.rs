@@ -1,14 +1,14 @@
 //! The Internet Indirection Infrastructure (Stoica et al., SIGCOMM 2002).
 //!
-//! Packets go to ids instead of hosts. A receiver inserts a trigger (id, address) at the server that
-//! is responsible for the id; the server sends packets for the id on to the address, or to further
-//! ids. Nothing here reads a clock or opens a socket, except `udp`.
+//! Packets are sent to ids instead of hosts. A receiver inserts a trigger (id, address) at the
+//! server that is responsible for the id; the server sends packets for the id on to the address, or
+//! to further ids. Nothing here reads a clock or opens a socket, except `udp`.
 //!
 //! | file | concern |
 //! |---|---|
 //! | `id` | ids, keys, positions on the ring |
 //! | `wire` | the packets of the public code |
-//! | `constraint`, `nonce` | which triggers are let in |
+//! | `constraint`, `nonce` | which triggers are accepted |
 //! | `table`, `trie` | the triggers of a server |
 //! | `message` | messages between servers |
 //! | `ring` | Chord |

@@ -4,8 +4,8 @@
 //! 0xe2 | 1 | kind | body | tag: the first 16 bytes of HMAC-SHA256 with the ring's key
 //! ```
 //!
-//! Chord's packets of the public code are structs of one machine's memory on a port of their own, so
-//! a server of Europa and one of the public code cannot share a ring. Clients see no difference.
+//! In the public code, Chord's packets are structs of one machine's memory on a separate port, so a
+//! server of Europa and one of the public code cannot share a ring. Clients see no difference.
 
 mod body;
 
@@ -31,27 +31,27 @@ pub const SUCCESSORS: usize = 16;
 pub struct Member {
     /// Its position.
     pub id: Prefix,
-    /// Where its messages go.
+    /// The address for its messages.
     pub at: SocketAddr,
 }
 
 /// A server's neighbours.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Neighbours {
-    /// The one before.
+    /// The predecessor.
     pub predecessor: Option<Member>,
-    /// Those after, at most 16, nearest first.
+    /// Successors, at most 16, nearest first.
     pub successors: Vec<Member>,
 }
 
-/// A packet on its way to the server of its first id.
+/// A packet that is forwarded to the server of its first id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routed {
     /// Whether the sender takes the receiver for responsible.
     pub last: bool,
-    /// Hops and triggers that it may still pass.
+    /// Remaining hops and triggers.
     pub hops_left: u8,
-    /// Copies that may still be made of it.
+    /// Remaining copies.
     pub copies: u16,
     /// The server whose trigger sent it, for push-back.
     pub previous: Option<SocketAddr>,
@@ -62,7 +62,7 @@ pub struct Routed {
 /// A trigger of another server, kept in case that one fails.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Replica {
-    /// Milliseconds that it still lives; 0 removes it.
+    /// Remaining lifetime in milliseconds; 0 removes it.
     pub left_ms: u16,
     /// The trigger, without its nonce.
     pub trigger: Trigger,
@@ -71,7 +71,7 @@ pub struct Replica {
 /// A message between servers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// Asks for the neighbours; shows that the sender lives.
+    /// Requests the neighbours; shows that the sender is alive.
     Ask(Member),
     /// The answer: the sender, and its neighbours.
     Tell(Member, Neighbours),
@@ -79,20 +79,20 @@ pub enum Message {
     Notify(Member),
     /// Looks for the server that is responsible for a position.
     Find {
-        /// Comes back with the answer.
+        /// Repeated in the answer.
         token: u64,
         /// The position.
         key: Prefix,
-        /// Where the answer goes.
+        /// The address for the answer.
         origin: SocketAddr,
-        /// Hops that it may still take.
+        /// Remaining hops.
         hops_left: u8,
-        /// Hops that it took.
+        /// Number of hops so far.
         hops: u8,
     },
     /// The answer.
     Found {
-        /// That of the question.
+        /// The question's token.
         token: u64,
         /// The responsible server.
         owner: Member,
@@ -151,7 +151,7 @@ impl std::fmt::Debug for Codec {
 }
 
 impl Codec {
-    /// Messages of the ring with this key, which may be empty: then every program can join.
+    /// Messages of the ring with this key. With an empty key, every program can join.
     pub fn new(key: &[u8]) -> Codec {
         let keyed = <Hmac<Sha256> as KeyInit>::new_from_slice(key);
         Codec { keyed: keyed.unwrap_or_else(|_| unreachable!("HMAC takes keys of any length")) }
@@ -180,7 +180,7 @@ impl Codec {
     pub fn read(&self, bytes: &[u8]) -> Result<Message, MessageError> {
         let at = bytes.len().checked_sub(TAG).ok_or(MessageError::Tag)?;
         let (body, tag) = bytes.split_at(at);
-        // All bytes are compared, so that the time says nothing about the first difference.
+        // All bytes are compared, so that the time reveals nothing about the first difference.
         let wanted = self.tag(body);
         if wanted.iter().zip(tag).fold(0, |sum, (a, b)| sum | (a ^ b)) != 0 {
             return Err(MessageError::Tag);

@@ -8,10 +8,10 @@ use crate::constraint::{Side, of_id, of_key};
 use crate::id::{ID_BITS, Id, Key, LEAST_PREFIX_BITS};
 use crate::wire::{Address, Trigger};
 
-/// An id as users write it: 64 hexadecimal digits, `NAME`, or `NAME/MEMBER` for anycast.
+/// An id in the form of users: 64 hexadecimal digits, `NAME`, or `NAME/MEMBER` for anycast.
 ///
-/// All members of a name have the same first 192 bits. Every client that knows a name can
-/// insert triggers for it: its key is a hash of the name.
+/// All members of a name have the same first 192 bits. Every client that knows a name can insert
+/// triggers for it: its key is a hash of the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Named {
     /// All 256 bits.
@@ -49,7 +49,7 @@ fn part<const N: usize>(of: &str, text: &str) -> [u8; N] {
 }
 
 impl Named {
-    /// The key with which hosts insert triggers; none if it is not known.
+    /// The key with which hosts insert triggers; `None` if it is unknown.
     pub fn key(&self) -> Option<Key> {
         match self {
             Named::Digits(_) => None,
@@ -75,10 +75,10 @@ impl Named {
         id.with_public(true).with_key(key)
     }
 
-    /// A trigger to a host. Members of a name take packets for each other.
+    /// A trigger to a host. Members of a name can replace each other.
     ///
     /// # Errors
-    /// The id is given by its digits, and so its key is not known.
+    /// The id is given as digits, so its key is unknown.
     pub fn to_host(&self, to: Address, key: Option<Key>) -> Result<Trigger, String> {
         let key = key.or_else(|| self.key());
         let key = key.ok_or("the key of an id in digits is not known; use its name, or --key")?;

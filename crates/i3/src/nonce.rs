@@ -1,4 +1,4 @@
-//! Challenges without state: a nonce is a keyed hash of what it is for.
+//! Challenges without state: a nonce is a keyed hash of its purpose.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl Nonces {
         Nonces { keyed: keyed.unwrap_or_else(|_| unreachable!("HMAC takes keys of any length")) }
     }
 
-    /// The nonce for pointing `id` to `to`, which only a program that gets packets there knows.
+    /// The nonce for pointing `id` to `to`. Only a program that receives packets there can know it.
     pub fn of(&self, now: Duration, id: &Id, to: &Address) -> [u8; 16] {
         self.of_epoch(now.as_secs() / EPOCH.as_secs(), id, to)
     }
@@ -48,10 +48,10 @@ impl Nonces {
         nonce
     }
 
-    /// Whether a nonce is that of now, or of the epoch before.
+    /// Whether a nonce is that of the present epoch or the former one.
     pub fn is_valid(&self, now: Duration, id: &Id, to: &Address, nonce: &[u8; 16]) -> bool {
         let epoch = now.as_secs() / EPOCH.as_secs();
-        // All bytes are compared, so that the time says nothing about the first difference.
+        // All bytes are compared, so that the time reveals nothing about the first difference.
         let equal = |epoch: u64| {
             let wanted = self.of_epoch(epoch, id, to);
             wanted.iter().zip(nonce).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0

@@ -1,15 +1,15 @@
-//! Chord's ring as a state machine, with the corrections of Pamela Zave, "Reasoning about identifier
-//! spaces: how to make Chord correct" (IEEE Transactions on Software Engineering, 2017).
+//! Chord's ring as a state machine, with the corrections of Pamela Zave, "Reasoning about
+//! identifier spaces: how to make Chord correct" (IEEE Transactions on Software Engineering, 2017).
 //!
 //! - A server joins with its successor's whole list, and takes part only from then on.
-//! - *Stabilise*: it takes the list of its first live successor, and then asks that one's
-//!   predecessor, if it is nearer, for its list.
-//! - *Rectify*: a notified server takes a nearer predecessor, or any if its own has died.
-//! - No list ever contains a server beyond the own position, and dead entries leave at once.
+//! - *Stabilise*: it copies the list of its first live successor. If that one's predecessor is
+//!   nearer, it then requests the list of the predecessor.
+//! - *Rectify*: a notified server accepts a nearer predecessor, or any if its own is dead.
+//! - No list ever contains a server beyond the own position, and dead entries are removed at once.
 //!
-//! The paper assumes that deaths are known. Here a server counts as dead if it answers nothing for
-//! [`DEAD`]; all neighbours and fingers are asked each [`PERIOD`], so several deaths are known at the
-//! same time.
+//! The paper assumes that failures are known. Here a server counts as dead if it does not answer
+//! for [`DEAD`]; all neighbours and fingers are asked each [`PERIOD`], so several failures may be
+//! detected at the same time.
 
 mod receive;
 mod route;
@@ -25,11 +25,11 @@ pub use route::Hop;
 
 /// Time between two questions to each neighbour.
 pub const PERIOD: Duration = Duration::from_millis(500);
-/// A server that says nothing for so long is dead.
+/// A server without a message for this time counts as dead.
 pub const DEAD: Duration = Duration::from_secs(2);
-/// So long no list of others brings a dead server back.
+/// Time for which lists of other servers cannot restore a dead server.
 const BURIED: Duration = Duration::from_secs(6);
-/// After this time a server asks one of its seeds for the server of its own position. If the
+/// At this interval a server asks one of its seeds for the server of its own position. If the
 /// network was split, the answer is a server of the other part.
 const MERGE: Duration = Duration::from_secs(5);
 /// Hops that a question may take.
@@ -38,7 +38,7 @@ pub const HOPS: u8 = 64;
 const FINGERS: usize = 64;
 /// Fingers that are looked up in each period.
 const FINGERS_A_PERIOD: usize = 2;
-/// Look-ups without an answer that are remembered.
+/// Most stored look-ups without an answer.
 const MOST_QUESTIONS: usize = 1024;
 
 /// Messages to send.
@@ -47,7 +47,7 @@ pub type Out = Vec<(SocketAddr, Message)>;
 /// A change of the ring that concerns the triggers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// There is another predecessor, or none.
+    /// The predecessor has changed, or there is none.
     Predecessor,
     /// The list of successors changed.
     Successors,
@@ -74,7 +74,7 @@ pub struct Ring {
     pub(crate) neighbours: Neighbours,
     fingers: Vec<Option<Member>>,
     next_finger: usize,
-    /// When a server was heard last, or first known.
+    /// Time of each server's last message, or of its discovery.
     heard: HashMap<SocketAddr, Duration>,
     buried: HashMap<SocketAddr, Duration>,
     questions: HashMap<u64, (Question, Duration)>,
@@ -118,7 +118,7 @@ impl Ring {
         self.me
     }
 
-    /// Whether it takes part.
+    /// Whether it is part of the ring.
     pub fn is_joined(&self) -> bool {
         self.joined
     }
@@ -141,12 +141,12 @@ impl Ring {
         fingers
     }
 
-    /// Takes what happened since the last call.
+    /// Takes the events since the last call.
     pub fn take_events(&mut self) -> Vec<Event> {
         std::mem::take(&mut self.events)
     }
 
-    /// Does what is due. Call it at least each 100 ms.
+    /// Does all due work. Call it at least each 100 ms.
     pub fn tick(&mut self, now: Duration, out: &mut Out) {
         self.bury(now);
         if now < self.next_period {
@@ -175,7 +175,7 @@ impl Ring {
         self.look_up_fingers(now, out);
     }
 
-    /// Servers that it has an opinion about, each once.
+    /// All servers in its lists, without duplicates.
     fn known(&self) -> Vec<Member> {
         let mut all = self.neighbours.successors.clone();
         all.extend(self.neighbours.predecessor);
@@ -185,7 +185,7 @@ impl Ring {
         all
     }
 
-    /// Forgets servers that are silent.
+    /// Removes silent servers.
     fn bury(&mut self, now: Duration) {
         let known = self.known();
         self.heard.retain(|at, _| known.iter().any(|one| one.at == *at));
@@ -218,7 +218,7 @@ impl Ring {
         }
     }
 
-    /// Takes a list, nearest first. It ends before the own position, and has no dead servers.
+    /// Stores a list, nearest first, up to the own position and without dead servers.
     fn set_successors(&mut self, list: Vec<Member>) {
         let mut clean: Vec<Member> = Vec::with_capacity(SUCCESSORS);
         for one in list {

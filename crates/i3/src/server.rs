@@ -1,7 +1,8 @@
 //! A server: packets of clients, triggers, and messages of other servers.
 //!
-//! It takes the time and bytes that arrived, and returns bytes to send. No packet goes round without
-//! end: each has a number of hops and triggers left, and copies share a number of further copies.
+//! The time and received bytes are arguments; it returns bytes to send. No packet circulates
+//! without end: each has a remaining number of hops and triggers, and all copies share a remaining
+//! number of copies.
 
 mod deliver;
 mod options;
@@ -21,20 +22,20 @@ use crate::wire::{Address, Packet, PacketOption, VERSION};
 
 pub use state::Counters;
 
-/// Copies that may be made of one packet on all its ways.
+/// Most copies of one packet on all its paths together.
 pub const COPIES: u16 = 1024;
 /// The first byte of the public code's echo request.
 const PING: u8 = 0x01;
-/// How long the server of a prefix is remembered. That server may fail unnoticed, so a prefix in use
-/// is looked up again after [`ASK_AGAIN`].
+/// Time for which the server of a prefix is cached. That server may fail unnoticed, so a prefix in
+/// use is looked up again after [`ASK_AGAIN`].
 const CACHED: Duration = Duration::from_secs(3);
 /// Time between two look-ups of the same prefix.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// How long triggers to an id without triggers are removed.
+/// Time for which triggers to an id without triggers are removed.
 const PUSHED_BACK: Duration = Duration::from_secs(30);
-/// How long a host behind a NAT is known after its last packet.
+/// Time for which a host behind a NAT is stored after its last packet.
 const HOST_KNOWN: Duration = Duration::from_secs(60);
-/// After a change of the ring, triggers may still arrive for so long: none counts as missing.
+/// Time after a change of the ring in which triggers may still arrive: none counts as missing.
 const SETTLING: Duration = Duration::from_secs(5);
 /// Entries of each of the caches.
 const MOST_CACHED: usize = 65_536;
@@ -45,7 +46,7 @@ pub type Datagrams = Vec<(SocketAddr, Vec<u8>)>;
 /// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Its position, and its address as others see it.
+    /// Its position, and its address for other servers.
     pub me: Member,
     /// Servers of the ring that it joins.
     pub seeds: Vec<SocketAddr>,
@@ -57,7 +58,7 @@ pub struct Settings {
     pub limits: Limits,
     /// The secret of its nonces.
     pub secret: [u8; 32],
-    /// Where random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -71,7 +72,7 @@ pub struct Server {
     replicas: usize,
     /// Servers of prefixes, and until when that is believed.
     owners: HashMap<Prefix, (SocketAddr, Duration)>,
-    /// When a prefix may be looked up again.
+    /// Earliest time of the next look-up of a prefix.
     asked: HashMap<Prefix, Duration>,
     /// Ids without triggers.
     pushed_back: HashMap<Id, Duration>,
@@ -94,7 +95,7 @@ struct Job {
     hops_left: u8,
     copies: u16,
     previous: Option<SocketAddr>,
-    /// Where the client gets answers, if the packet comes from it.
+    /// The client's address for answers, if the packet comes from a client.
     sender: Option<Address>,
     stack: Vec<Id>,
     options: Vec<PacketOption>,
@@ -104,7 +105,7 @@ struct Job {
 }
 
 impl Server {
-    /// A server that joins its ring as time goes on.
+    /// A server that joins its ring in later ticks.
     pub fn new(settings: &Settings) -> Server {
         let random = fastrand::Rng::with_seed(settings.seed);
         Server {
@@ -132,7 +133,7 @@ impl Server {
         &self.ring
     }
 
-    /// Its triggers, also copies of those of other servers.
+    /// Its triggers, including copies of other servers' triggers.
     pub fn table(&self) -> &Table {
         &self.table
     }
@@ -156,7 +157,7 @@ impl Server {
         self.follow_ring(now, out);
     }
 
-    /// Does what is due. Call it at least each 100 ms.
+    /// Does all due work. Call it at least each 100 ms.
     pub fn tick(&mut self, now: Duration, out: &mut Datagrams) {
         let mut messages = Vec::new();
         self.ring.tick(now, &mut messages);
@@ -255,7 +256,7 @@ impl Server {
         self.run(now, job, false, out);
     }
 
-    /// Works on a packet, and on the packets that its triggers here make of it.
+    /// Handles a packet, and the packets that its triggers here make from it.
     fn run(&mut self, now: Duration, job: Job, here: bool, out: &mut Datagrams) {
         let mut jobs = vec![(job, here)];
         while let Some((job, here)) = jobs.pop() {
@@ -272,7 +273,7 @@ impl Server {
         }
     }
 
-    /// Sends a packet to the next server, or to the one that is known to be responsible.
+    /// Sends a packet to the next server, or to the responsible one if that is known.
     fn forward(&mut self, now: Duration, job: Job, next: Member, last: bool, out: &mut Datagrams) {
         let Some(hops_left) = job.hops_left.checked_sub(1) else {
             self.counters.looping += 1;

@@ -1,8 +1,8 @@
 //! The triggers of a server.
 //!
 //! A hash table by the first 192 bits of ids, and in each place a trie over the last
-//! 64. Of the triggers that a packet matches, those with the longest common prefix get it (anycast);
-//! all with that id get it (multicast). A trigger ends 30 s after its last insertion.
+//! 64. A packet is sent to the matching triggers with the longest common prefix (anycast), and to
+//!   all triggers with that id (multicast). A trigger ends 30 s after its last insertion.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use crate::id::{ID_BITS, Id, Prefix};
 use crate::trie::{Needs, Trie};
 use crate::wire::{Address, MOST_IDS, Trigger};
 
-/// How long a trigger lives after its last insertion; the public code's `TRIGGER_TIMEOUT`.
+/// Lifetime of a trigger after its last insertion; the public code's `TRIGGER_TIMEOUT`.
 pub const LIFETIME: Duration = Duration::from_secs(30);
 
-/// Seconds that the wheel of ends knows; more than a trigger lives.
+/// Seconds of the timer wheel; more than a trigger's lifetime.
 const WHEEL: usize = 64;
 
-/// How much a table holds at most.
+/// Limits of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Triggers.
     pub triggers: usize,
-    /// Triggers with one id, which are the copies of a packet.
+    /// Triggers with one id: each gets a copy of a packet.
     pub of_one_id: usize,
 }
 
@@ -117,7 +117,7 @@ impl Table {
     /// `lifetime`, at most [`LIFETIME`]. Returns whether it is new.
     ///
     /// # Errors
-    /// The table or the id has too many. Nothing else is checked: see [`check`].
+    /// The table or the id has too many triggers. The trigger itself is not checked: see [`check`].
     pub fn insert(
         &mut self,
         now: Duration,
@@ -152,7 +152,7 @@ impl Table {
         inserted
     }
 
-    /// Removes the trigger with this id and target; returns whether it was there.
+    /// Removes the trigger with this id and target. Returns whether it existed.
     pub fn remove(&mut self, id: &Id, to: &Address) -> bool {
         let removed = self.retain(id, |entry| !entry.trigger.to.is_same(to));
         removed > 0
@@ -160,7 +160,7 @@ impl Table {
 
     /// The triggers that get a packet: all of the id that has most bits in common.
     pub fn matching(&mut self, now: Duration, id: &Id) -> Vec<Trigger> {
-        // Ended triggers of another id could hide those of this one.
+        // Expired triggers of another id could hide those of this one.
         self.sweep(now);
         while let Some((leaf, bits)) =
             self.buckets.get(&id.prefix()).and_then(|trie| trie.longest(id.suffix()))
@@ -176,7 +176,7 @@ impl Table {
         Vec::new()
     }
 
-    /// Keeps entries of an id, and returns how many go.
+    /// Filters the entries of an id. Returns how many were removed.
     fn retain(&mut self, id: &Id, keep: impl FnMut(&Entry) -> bool) -> usize {
         let Some(trie) = self.buckets.get_mut(&id.prefix()) else { return 0 };
         let gone = trie.change(id.suffix(), |entries| {

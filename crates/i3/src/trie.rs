@@ -1,18 +1,17 @@
 //! A trie over the last 64 bits of ids with the same prefix: the longest common prefix wins.
 //!
-//! Paths are compressed. Each node knows the fewest bits that anything below it needs, so a search
-//! leaves a subtree at once if nothing in it would take the packet. A search looks at 128 nodes at
-//! most.
+//! Paths are compressed. Each node stores the smallest number of bits that an item below it needs,
+//! so a search skips a subtree without matching items. A search visits 128 nodes at most.
 
 use crate::id::LEAST_PREFIX_BITS;
 
-/// Something that needs a number of common bits.
+/// A type that needs a number of common bits.
 pub(crate) trait Needs {
-    /// Common bits that it needs, 192 to 256.
+    /// Number of common bits that it needs, 192 to 256.
     fn needed_bits(&self) -> u16;
 }
 
-/// All that has one id.
+/// All items with one id.
 #[derive(Clone, Debug)]
 pub(crate) struct Leaf<T> {
     pub(crate) suffix: u64,
@@ -26,10 +25,10 @@ enum Node<T> {
     Fork {
         /// Bits that all below have in common.
         bits: u32,
-        /// A suffix below, for those bits.
+        /// A suffix of an item below; its first bits are the path.
         path: u64,
         least: u16,
-        /// Those whose next bit is 0, and 1.
+        /// Children whose next bit is 0, and 1.
         below: [Box<Node<T>>; 2],
     },
 }
@@ -65,8 +64,8 @@ impl<T: Needs> Trie<T> {
         self.root.is_none()
     }
 
-    /// The leaf that has most bits in common with a suffix, of those that need no more, and the
-    /// number of common bits of the whole id. Of several the one nearer to the suffix.
+    /// The leaf that shares most bits with a suffix, of those that need no more, and the number of
+    /// common bits of the whole id. Among several, the one nearest to the suffix.
     pub(crate) fn longest(&self, suffix: u64) -> Option<(&Leaf<T>, u16)> {
         let leaf = find(self.root.as_deref()?, suffix)?;
         Some((leaf, whole(common(leaf.suffix, suffix))))
@@ -84,7 +83,7 @@ impl<T: Needs> Trie<T> {
         }
     }
 
-    /// Changes the items of a suffix, which may be none before and after.
+    /// Changes the items of a suffix; there may be none before or after.
     pub(crate) fn change<R>(&mut self, suffix: u64, change: impl FnOnce(&mut Vec<T>) -> R) -> R {
         let root = self.root.take();
         let (root, result) = edit(root, suffix, change);
@@ -113,7 +112,7 @@ fn find<T>(node: &Node<T>, suffix: u64) -> Option<&Leaf<T>> {
                 return any(node, whole(agreed), suffix);
             }
             let near = bit(suffix, *bits);
-            // Everything on the other side has exactly `bits` in common.
+            // All items on the other side share exactly `bits`.
             find(&below[near], suffix).or_else(|| any(&below[1 - near], whole(*bits), suffix))
         }
     }
@@ -174,7 +173,7 @@ fn edit<T: Needs, R>(
         Node::Leaf(Leaf { items, .. }) => leaf(suffix, items, change),
         Node::Fork { ref mut below, .. } => {
             let side = bit(suffix, bits);
-            // The place of the child holds an empty leaf meanwhile, which allocates once.
+            // An empty leaf takes the child's place during the change, which allocates once.
             let empty = Box::new(Node::Leaf(Leaf { suffix, items: Vec::new(), least: u16::MAX }));
             let child = std::mem::replace(&mut below[side], empty);
             let (child, result) = edit(Some(child), suffix, change);

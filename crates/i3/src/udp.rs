@@ -23,7 +23,7 @@ const BATCH: usize = 64;
 const BATCHES: usize = 8;
 /// Bytes of a datagram at most.
 const LONGEST: usize = 65_536;
-/// Bytes that the kernel keeps for the socket, as far as it allows that.
+/// Size of the socket's buffer in bytes, if the kernel allows it.
 const SOCKET_BYTES: usize = 4 << 20;
 
 /// A socket with a clock that begins at 0.
@@ -117,7 +117,7 @@ impl Wire {
         }
     }
 
-    /// Sends datagrams. One that cannot be sent is lost, as any may be.
+    /// Sends datagrams. A datagram that cannot be sent is lost.
     pub fn send(&self, out: &mut Datagrams) {
         for batch in out.chunks(BATCH) {
             let mut headers = headers();
@@ -144,7 +144,7 @@ impl Wire {
         out.clear();
     }
 
-    /// Sends one datagram, and waits for datagrams until `take` has what it wants.
+    /// Sends one datagram, and waits for datagrams until `take` returns a value.
     ///
     /// # Errors
     /// The system's. `None` if the time is over.
@@ -188,8 +188,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Runs a client until `take` breaks. It is called with what arrived, and with nothing at each
-    /// tick; what it adds to the datagrams is sent.
+    /// Runs a client until `take` breaks. It is called with each arrived message, and with `None`
+    /// at each tick; datagrams that it adds are sent.
     ///
     /// # Errors
     /// The system's.
@@ -226,7 +226,7 @@ pub fn own_address(towards: SocketAddr) -> io::Result<std::net::IpAddr> {
         SocketAddr::V6(_) => ([0_u16; 8], 0).into(),
     };
     let probe = UdpSocket::bind(any)?;
-    // Nothing is sent: the kernel only chooses a route.
+    // This sends no packet: the kernel only chooses a route.
     probe.connect(towards)?;
     probe.local_addr().map(|at| at.ip())
 }

@@ -21,8 +21,8 @@
 //! | addresses | its `i3_addr.c`, built for 32 bits |
 //!
 //! A build for 64 bits writes each IPv4 address as 8 bytes: the address in network order, then four
-//! bytes 0. Option lists with such addresses are accepted if only so their length fits, and the
-//! packet is marked [`wide`](Packet::wide), so that the answer has the same width. A bucket's
+//! bytes 0. Option lists with such addresses are accepted if their length fits no narrow ones, and
+//! the packet is marked [`wide`](Packet::wide), so that the answer has the same width. A bucket's
 //! numbers pass the public code's 16-bit byte swap, so only 16 bits of each arrive.
 
 mod address;

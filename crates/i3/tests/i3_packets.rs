@@ -91,7 +91,8 @@ proptest! {
         prop_assert_eq!(Packet::read(&bytes), Ok(packet.clone()));
     }
 
-    /// The length decides: a list with wide addresses that also reads as narrow ones is narrow.
+    /// The length decides: a list with wide addresses that is also valid with narrow ones is
+    /// narrow.
     #[test]
     fn wide_addresses_are_understood(
         sender in v4(), to in v4(), nat in v4(), prefix_bits: u16, payload in "[a-z]{0,20}",
@@ -121,7 +122,8 @@ proptest! {
         }
     }
 
-    /// Bytes that begin like a packet get further than random ones; so do damaged packets.
+    /// Bytes that begin like a packet are parsed further than random ones, and so are damaged
+    /// packets.
     #[test]
     fn no_damage_panics(
         options in proptest::collection::vec(option(), 0..6),

@@ -15,7 +15,7 @@ use europa_i3::wire::{Packet, PacketOption, Trigger, TriggerUse};
 use europa_i3::{Id, Key, Member, Prefix};
 
 const MEASURED: Duration = Duration::from_secs(3);
-/// Insertions under way at the same time.
+/// Number of simultaneous insertions.
 const WINDOW: usize = 256;
 
 fn packet(me: SocketAddr, trigger: &Trigger) -> Vec<u8> {
@@ -46,7 +46,7 @@ fn insert_all(server: SocketAddr, time: Duration) -> u64 {
         under_way.retain(|_, sent| sent.elapsed() < Duration::from_millis(200));
         while under_way.len() < WINDOW {
             next += 1;
-            // As many ids as a table holds; later ones are refreshes with a challenge.
+            // As many ids as a table may have; later insertions are refreshes with a challenge.
             let id = base.with_suffix((next % 100_000) << 20);
             under_way.insert(id, Instant::now());
             socket.send_to(&packet(me, &Trigger::new(id, me.into(), key)), server).expect("sent");

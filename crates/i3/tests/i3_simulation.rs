@@ -98,7 +98,7 @@ fn servers_come_and_go() {
             invariants(&world);
         }
         world.lost = 0;
-        // A server that could not ask any living one yet joins later.
+        // A server that has not reached a live server yet joins later.
         let time = world.settle(20 * SECOND);
         println!("{} servers settled after {time:?}", world.servers.len());
     }
@@ -116,7 +116,7 @@ fn a_split_ring_becomes_one_again() {
         world.random.shuffle(&mut all);
         world.part = all.iter().take(8).copied().collect();
         world.run(20 * SECOND);
-        // Each part is a ring of its own.
+        // Each part forms a ring.
         for one in &all {
             let ring = world.servers[one].ring();
             let other = |next: &&europa_i3::Member| {
@@ -135,7 +135,7 @@ fn named(text: &str) -> Named {
     text.parse().expect("an id")
 }
 
-/// Adds a client that knows all servers.
+/// Adds a client that has the addresses of all servers.
 fn client(world: &mut World, number: u16) -> SocketAddr {
     let servers: Vec<SocketAddr> = world.servers.keys().copied().collect();
     let client = Client::new(at(number), servers, u64::from(number));
@@ -159,7 +159,7 @@ fn send(world: &mut World, from: SocketAddr, stack: &[Id], payload: &str) {
     world.post(from, out);
 }
 
-/// Payloads that a client got, in order, since the last call.
+/// Payloads that a client has received since the last call, in order.
 fn got(world: &mut World) -> Vec<(SocketAddr, String)> {
     let arrived = std::mem::take(&mut world.arrived);
     let data = arrived.into_iter().filter_map(|(_, at, one)| match one {
@@ -238,7 +238,8 @@ fn anycast_multicast_mobility_stacks_and_backups() {
     );
 }
 
-/// Only servers to which the host sent reach it. The responsible server is another one at first.
+/// Only servers to which the host has sent can reach it. The responsible server is another one at
+/// first.
 #[test]
 fn a_host_behind_a_nat_receives() {
     let mut world = World::ring(11, 8);
@@ -317,7 +318,7 @@ fn triggers_survive_half_of_the_servers() {
     world.run(5 * SECOND);
     assert!(world.clients.values().all(Client::is_inserted));
     world.run(2 * SECOND);
-    // Where each trigger is.
+    // The servers that have each trigger.
     let now = world.now;
     let holders = |world: &World, id: &Id| -> BTreeSet<SocketAddr> {
         let has = |server: &europa_i3::server::Server| {

@@ -1,4 +1,4 @@
-//! The table of triggers beside one that looks at all triggers.
+//! Compares the table of triggers with a search through all triggers.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -43,7 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
 /// Triggers and when they end.
 type All = Vec<(Trigger, Duration)>;
 
-/// Common bits of the longest match of live triggers.
+/// Common bits of the longest match among active triggers.
 fn longest(all: &All, now: Duration, id: &Id) -> Option<u16> {
     let live = all.iter().filter(|(_, ends)| *ends > now);
     let bits = live.map(|(one, _)| (one.id.common_bits(id), one.prefix_bits.max(192)));
@@ -91,7 +91,7 @@ proptest! {
                 }
             }
         }
-        // Everything ends.
+        // All triggers expire.
         now += LIFETIME + Duration::from_secs(1);
         table.sweep(now);
         prop_assert_eq!(table.len(), 0);

@@ -11,7 +11,7 @@ const CUT: f64 = 4.0;
 const PARETO_MEAN: f64 = 1.5;
 const PARETO_DEVIATION: f64 = 0.866_025_403_784_438_6;
 
-/// The time that one packet is on the way.
+/// The transit time of one packet.
 pub(crate) fn delay_ns(settings: &Settings, random: &mut Random) -> u64 {
     if settings.jitter_ns == 0 {
         return settings.delay_ns;
@@ -25,7 +25,7 @@ pub(crate) fn delay_ns(settings: &Settings, random: &mut Random) -> u64 {
             ((unit.powf(-1.0 / 3.0) - PARETO_MEAN) / PARETO_DEVIATION).min(CUT)
         }
     };
-    // A delay below zero is none; one of centuries is cut by the cast.
+    // A negative delay is 0; the cast limits a huge one.
     (settings.delay_ns as f64 + by * settings.jitter_ns as f64).max(0.0) as u64
 }
 

@@ -15,10 +15,10 @@
 //! | `loss`     | independent losses and bursts                         |
 //! | `queue`    | the packets between submission and arrival            |
 //!
-//! A packet's fate is decided when it is submitted; nothing is computed while it waits.
-//! Packets keep their order whatever the jitter, as on a real line, save those that
-//! `reorder` picks. Cost: one random number for each kind of impairment that is set, two
-//! queues without look-up, no allocation after [`Impairment::new`].
+//! A packet's fate is decided when it is submitted; nothing is computed while it waits. Packets
+//! keep their order with any jitter, as on a real line, except those that `reorder` selects. Cost:
+//! one random number for each kind of impairment that is set, two queues without look-up, no
+//! allocation after [`Impairment::new`].
 
 mod jitter;
 mod loss;

@@ -16,7 +16,7 @@ pub enum Cause {
     Loss,
     /// More waited for the transmitter than the limit allows.
     Limit,
-    /// The caller has no more room for packets on the way.
+    /// The caller has no more room for packets in transit.
     Share,
 }
 
@@ -34,7 +34,7 @@ pub struct Due<T> {
 /// Counters of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// Packets that came in.
+    /// Packets that entered.
     pub packets: u64,
     /// Packets lost because the link loses some.
     pub lost: u64,
@@ -48,7 +48,7 @@ pub struct Statistics {
     pub duplicated: u64,
     /// Packets with a wrong bit.
     pub corrupted: u64,
-    /// Packets on the way now.
+    /// Packets in transit.
     pub waiting: u64,
 }
 
@@ -65,11 +65,11 @@ pub struct Impairment<T> {
     random: Random,
     /// State of the loss model.
     bad: bool,
-    /// When the transmitter has sent everything that was submitted.
+    /// Time at which the transmitter has sent all submitted packets.
     idle_ns: u64,
     /// When each packet that waits for the transmitter will have been sent.
     departures: VecDeque<u64>,
-    /// By time of arrival, each. Two queues suffice: no packet overtakes within one.
+    /// Both by time of arrival. Two queues suffice: no packet overtakes another one of its queue.
     delayed: VecDeque<Waiting<T>>,
     express: VecDeque<Waiting<T>>,
     capacity: usize,
@@ -94,14 +94,14 @@ impl<T: Copy> Impairment<T> {
         new
     }
 
-    /// Goes on counting where another left off.
+    /// Continues the counts of another instance.
     #[must_use]
     pub fn continuing(mut self, statistics: Statistics) -> Self {
         self.statistics = statistics;
         self
     }
 
-    /// Makes room for what the settings need, so that submitting never allocates.
+    /// Allocates memory for the settings, so that submitting never allocates.
     fn reserve(&mut self) {
         let express = self.settings.reorder > 0.0;
         let sent = self.settings.rate_bits.is_some();
@@ -114,8 +114,8 @@ impl<T: Copy> Impairment<T> {
         self.departures.reserve(sent);
     }
 
-    /// Sets something else. Packets on the way arrive when they would have; random
-    /// numbers go on unless the seed is another.
+    /// Changes the settings. Packets in transit keep their time of arrival; the sequence of random
+    /// numbers continues unless the seed changes.
     pub fn change(&mut self, settings: Settings) {
         if settings.seed != self.settings.seed {
             self.random = Random::new(settings.seed);
@@ -129,11 +129,11 @@ impl<T: Copy> Impairment<T> {
         &self.settings
     }
 
-    /// Takes a packet of `length` bytes that the sender hands over at `now_ns`. Times
-    /// never go back.
+    /// Takes a packet of `length` bytes that the sender submits at `now_ns`. Times must not
+    /// decrease.
     ///
     /// # Errors
-    /// Why the packet does not pass. It is the caller's again.
+    /// The reason why the packet is lost. The caller keeps it.
     pub fn submit(&mut self, now_ns: u64, length: u32, packet: T) -> Result<(), Cause> {
         self.statistics.packets += 1;
         let settings = &self.settings;
@@ -174,7 +174,7 @@ impl<T: Copy> Impairment<T> {
         } else {
             (&mut self.delayed, sent_ns.saturating_add(delay_ns(settings, random)))
         };
-        // A packet that is faster than the one before waits for it.
+        // A packet that is faster than its predecessor waits for it.
         let due_ns = queue.back().map_or(due_ns, |last| due_ns.max(last.due_ns));
         queue.push_back(Waiting { due_ns, packet: Due { packet, twice, wrong_bit } });
         Ok(())
@@ -197,12 +197,12 @@ impl<T: Copy> Impairment<T> {
         queue.pop_front().map(|waiting| waiting.packet)
     }
 
-    /// How many packets are on the way.
+    /// Number of packets in transit.
     pub fn len(&self) -> usize {
         self.delayed.len() + self.express.len()
     }
 
-    /// Whether none is.
+    /// Whether no packet is in transit.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

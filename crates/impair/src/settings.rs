@@ -6,18 +6,18 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Settings {
     /// The rate of the transmitter, in bits a second, counted in Ethernet frames without check
-    /// sequence and preamble. `None`: as fast as can be.
+    /// sequence and preamble. `None`: unlimited.
     pub rate_bits: Option<u64>,
-    /// Time on the way, in nanoseconds.
+    /// Transit time, in nanoseconds.
     pub delay_ns: u64,
-    /// How much the time on the way varies, in nanoseconds: half the width of a uniform
-    /// distribution, the standard deviation of the others.
+    /// Variation of the transit time, in nanoseconds: half the width of a uniform distribution, the
+    /// standard deviation of the others.
     pub jitter_ns: u64,
-    /// How it varies.
+    /// Distribution of the variation.
     pub distribution: Distribution,
     /// Which packets are lost.
     pub loss: Loss,
-    /// Share of packets that overtake those on the way: they skip the delay.
+    /// Share of packets that skip the delay and so overtake others.
     pub reorder: f64,
     /// Share of packets that arrive twice.
     pub duplicate: f64,
@@ -25,7 +25,7 @@ pub struct Settings {
     pub corrupt: f64,
     /// The longest queue of the transmitter; only of interest with a rate.
     pub limit: Limit,
-    /// Where the random numbers begin.
+    /// Seed of the random numbers.
     pub seed: u64,
 }
 
@@ -47,7 +47,7 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Whether packets pass as if there were nothing.
+    /// Whether packets pass without any effect.
     pub fn is_nothing(&self) -> bool {
         let blank = Self {
             seed: self.seed,
@@ -59,7 +59,7 @@ impl Settings {
     }
 }
 
-/// How delays vary.
+/// Distribution of delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Distribution {
     /// All delays between `delay - jitter` and `delay + jitter` alike.
@@ -67,8 +67,8 @@ pub enum Distribution {
     Uniform,
     /// The bell curve, cut at four standard deviations.
     Normal,
-    /// Mostly a little early, sometimes very late: Pareto with exponent 3, moved so that
-    /// its mean is the delay, and cut at four standard deviations.
+    /// Usually a little early, sometimes very late: Pareto with exponent 3, moved so that its mean
+    /// is the delay, and cut at four standard deviations.
     Pareto,
 }
 
@@ -80,12 +80,11 @@ pub enum Loss {
         /// The probability.
         share: f64,
     },
-    /// Gilbert and Elliott's model: a good and a bad state, with a probability of loss
-    /// each.
+    /// Gilbert and Elliott's model: a good and a bad state, each with a probability of loss.
     Bursts {
-        /// Probability that a packet finds the link gone from good to bad.
+        /// Probability, at each packet, that a good link becomes bad.
         begin: f64,
-        /// Probability that a packet finds it gone back.
+        /// Probability, at each packet, that a bad link becomes good.
         end: f64,
         /// Probability of loss in the bad state.
         bad: f64,
@@ -97,7 +96,7 @@ pub enum Loss {
 /// How much may wait for the transmitter; the first bound that is reached counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limit {
-    /// Packets, the one being sent included.
+    /// Number of packets, including the one being sent.
     pub packets: u32,
     /// Bytes.
     pub bytes: u64,

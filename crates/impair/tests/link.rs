@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 
-/// Submits `count` packets of `length` bytes, one each `gap_ns`, and lets all arrive:
+/// Submits `count` packets of `length` bytes, one each `gap_ns`, until all have arrived. Returns
 /// number and time of each arrival.
 fn run(settings: Settings, count: u64, length: u32, gap_ns: u64) -> Vec<(u64, u64)> {
     let mut link = Impairment::new(settings, 1 << 20);
@@ -20,7 +20,7 @@ fn run(settings: Settings, count: u64, length: u32, gap_ns: u64) -> Vec<(u64, u6
     arrived
 }
 
-/// Lets the clock stand at each arrival up to `now`.
+/// Steps the clock to each arrival up to `now`.
 fn collect(link: &mut Impairment<u64>, now: u64, arrived: &mut Vec<(u64, u64)>) {
     while let Some(due) = link.next_due_ns().filter(|due| *due <= now) {
         let packet = link.pop(due).expect("it is due");
@@ -56,7 +56,7 @@ fn a_rate_spaces_packets_and_the_limit_cuts_the_queue() {
     let mut arrived = Vec::new();
     collect(&mut link, u64::MAX, &mut arrived);
     assert_eq!(arrived, [(0, 4 * MS), (1, 5 * MS), (2, 6 * MS), (3, 7 * MS)]);
-    // After a millisecond one has left: there is room for one.
+    // After a millisecond one has left, so there is room for one.
     let mut link = Impairment::new(settings, 100);
     assert!((0..4).all(|number| link.submit(0, 1250, number).is_ok()));
     assert_eq!([link.submit(MS, 1250, 4), link.submit(MS, 1250, 5)], [Ok(()), Err(Cause::Limit)]);
@@ -74,7 +74,7 @@ fn a_limit_in_bytes_counts_bytes() {
     let fates: Vec<bool> = (0..5).map(|number| link.submit(0, 1000, number).is_ok()).collect();
     assert_eq!(fates, [true, true, true, false, false]);
     assert!(link.submit(1000 * 1000, 1000, 5).is_ok(), "a thousand bytes have left");
-    // A frame larger than the limit still goes when nothing waits.
+    // A frame larger than the limit still passes when no packet waits.
     let mut link = Impairment::new(settings, 100);
     assert!(link.submit(0, 9000, 0).is_ok());
 }
@@ -170,8 +170,8 @@ fn nothing_is_nothing() {
 }
 
 proptest! {
-    /// Whatever is set and whenever packets come: each is refused or arrives, once or
-    /// twice, not before it was submitted, and no faster than the rate.
+    /// For any settings and times: each packet is refused, or arrives once or twice, not before it
+    /// was submitted, and no faster than the rate.
     #[test]
     fn packets_are_conserved_and_the_rate_is_kept(
         rate in proptest::option::of(1_000_000u64..10_000_000_000),
@@ -223,7 +223,7 @@ proptest! {
             prop_assert!(matches!(at.len(), 1 | 2));
             prop_assert!(at.iter().all(|at| *at >= submitted));
             if let Some(rate) = rate {
-                // Everything sent so far takes at least its time, less a rounding each.
+                // All packets sent so far take at least their time, minus a rounding error each.
                 total += u64::from(length) * 8_000_000_000 / rate;
                 prop_assert!(at[0] >= total);
             }

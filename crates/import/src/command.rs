@@ -13,18 +13,18 @@ pub(crate) enum Meaning {
     Route { to: IpNet, via: Option<IpAddr>, interface: Option<String> },
     /// A default route, and the interface that the line names.
     Gateway { via: IpAddr, interface: Option<String> },
-    /// An interface is up, as those of links are anyway.
+    /// An interface comes up; those of links are up anyway.
     Up(String),
-    /// It takes a route away that only a management network would have made.
+    /// It removes a route that only a management network would have made.
     Management,
-    /// Anything else.
+    /// Any other command.
     Run(String),
 }
 
 /// Reads one line.
 pub(crate) fn read(line: &str) -> Meaning {
     let run = || Meaning::Run(line.to_owned());
-    // More than one plain command is the shell's business.
+    // Only a shell can run more than one plain command.
     if line.contains(['|', ';', '&', '>', '<', '$', '`', '"', '\'', '*']) {
         return run();
     }

@@ -15,7 +15,7 @@ use crate::names::{Names, interface};
 use crate::node::{Kind, Node};
 use crate::{LabNode, Notes, Object};
 
-/// The largest that Europa knows.
+/// The largest MTU of Europa.
 const MOST_MTU: u32 = 9216;
 
 /// Interfaces by the node's old name, in the order of the links.
@@ -24,7 +24,7 @@ type Interfaces = BTreeMap<String, Vec<(String, Interface)>>;
 /// The text, the slice's name, and the nodes that are objects in it.
 type Written = (String, String, Vec<LabNode>);
 
-/// Writes everything.
+/// Writes the documents.
 pub(crate) fn write(
     name: &str,
     nodes: &[Node],
@@ -51,7 +51,7 @@ pub(crate) fn write(
         }
         let [a, b] = &link.ends;
         let link_name = link_names.new_one(&format!("{}-{}", a.node, b.node));
-        // Programs at its ends give addresses.
+        // The programs at its ends set addresses.
         cables += &format!("---\nkind: link\nname: {link_name}\naddresses: none\n");
         for end in &link.ends {
             let name = interface(&end.interface);
@@ -164,8 +164,8 @@ struct Commands {
     lines: Vec<String>,
 }
 
-/// Reads `exec`; addresses become those of the node's interfaces. From the first line on that may
-/// change the network in another way, all lines are run as they are, in their order.
+/// Reads `exec`; addresses become those of the node's interfaces. From the first line that may
+/// change the network in another way, all lines are run unchanged, in their order.
 fn commands(node: &Node, own: &mut [(String, Interface)], notes: &mut Notes) -> Commands {
     let mut all = Commands { routes: Vec::new(), gateways: Vec::new(), lines: Vec::new() };
     let mut in_order = false;
@@ -189,8 +189,8 @@ fn changes_network(command: &str) -> bool {
     several || !harmless.iter().any(|name| first.starts_with(name))
 }
 
-/// Whether a next hop is in the subnet of an interface; one behind an address that a command adds
-/// comes after that command.
+/// Whether a next hop is in the subnet of an interface; a route whose next hop needs an address
+/// from a command must be set after that command.
 fn is_near(own: &[(String, Interface)], via: Option<IpAddr>) -> bool {
     let Some(via) = via else { return true };
     let link_local = matches!(via, IpAddr::V6(via) if via.is_unicast_link_local());
@@ -200,7 +200,8 @@ fn is_near(own: &[(String, Interface)], via: Option<IpAddr>) -> bool {
 }
 
 impl Commands {
-    /// Takes the fields with a counterpart in a host's document. Returns whether it has one.
+    /// Takes the fields that a host's document also has. Returns whether all of the command was
+    /// taken.
     fn takes(&mut self, own: &mut [(String, Interface)], meaning: &Meaning) -> bool {
         let has = |own: &[(String, Interface)], on: &Option<String>| {
             on.as_ref().is_none_or(|on| own.iter().any(|(name, _)| *name == interface(on)))
@@ -267,7 +268,7 @@ fn router(
             }
             Meaning::Management => not_needed(node, *line, command, notes),
             Meaning::Up(on) if own.iter().any(|(name, _)| *name == interface(&on)) => {}
-            // Routes are Linux's, where FRR may have more to say of them.
+            // Routes belong to Linux, where FRR may also set them.
             _ => lines.push(command.clone()),
         }
     }
@@ -277,7 +278,7 @@ fn router(
     out + &frr::slow_path(node, folder, (&devices, &lines), notes)
 }
 
-/// Says that a command about the management network is left out.
+/// Notes that a command about the management network is left out.
 fn not_needed(node: &Node, line: u64, command: &str, notes: &mut Notes) {
     let name = &node.name;
     let message = format!("node {name}: {command:?} is not needed: there is no management network");
@@ -344,7 +345,7 @@ fn host(
     out
 }
 
-/// Files of the topology that a host sees in other places.
+/// Files of the topology that a host has at other paths.
 fn binds(node: &Node, folder: &Path, notes: &mut Notes) -> Vec<String> {
     let mut binds = Vec::new();
     for (line, bind) in &node.binds {

@@ -9,16 +9,16 @@ use crate::interface::text;
 use crate::node::Node;
 
 const FOLDER: &str = "/etc/frr";
-/// Where FRR's daemons are.
+/// The folder of FRR's daemons.
 const PROGRAMS: &str = "/usr/lib/frr";
-/// All that an FRR may be asked for.
+/// All daemons that a file may enable.
 const DAEMONS: [&str; 17] = [
     "bgpd", "ospfd", "ospf6d", "ripd", "ripngd", "isisd", "pimd", "pim6d", "ldpd", "nhrpd",
     "eigrpd", "babeld", "pbrd", "vrrpd", "fabricd", "pathd", "bfdd",
 ];
 
-/// Starts what `daemons` asks for and gives it `frr.conf`; stays as long as FRR's own keeper,
-/// and prints what the daemons, which have no terminal, write into their log.
+/// Starts the daemons that `daemons` enables, and loads `frr.conf`. Runs as long as FRR's own
+/// supervisor, and prints the log of the daemons, which have no terminal.
 const START: &str = "install -o frr -m 640 /dev/null /run/frr/log && \
      export frr_global_options='--log file:/run/frr/log' && \
      /usr/lib/frr/frrinit.sh start && touch /run/frr/started && \
@@ -32,11 +32,11 @@ const START_IN_IMAGE: &str = "install -o frr -m 640 /dev/null /run/frr/log && \
 /// Waits until FRR runs: `vtysh` finds no daemon before.
 const WAIT: &str = "n=0; until [ -e /run/frr/started ] || [ $n -ge 600 ]; do sleep 0.1; \
      n=$((n+1)); done";
-/// Makes FRR's daemons those of `daemons` and `frr.conf`, in place.
+/// Reloads FRR's daemons from `daemons` and `frr.conf`, in place.
 const RELOAD: &str = "[/usr/lib/frr/frrinit.sh, reload]";
 
-/// The slow path of a node that runs FRR, as YAML. `devices` are commands for a shell that make
-/// devices before FRR starts, `lines` those that run once FRR does.
+/// The slow path of a node that runs FRR, as YAML. `devices` are shell commands that make devices
+/// before FRR starts, `lines` are commands to run after it.
 pub(crate) fn slow_path(
     node: &Node,
     folder: &Path,
@@ -94,7 +94,7 @@ pub(crate) fn slow_path(
     if !has("daemons") {
         let wanted =
             |daemon: &&str| node.daemons.is_empty() || node.daemons.iter().any(|d| d == daemon);
-        // One that this machine's FRR lacks keeps the others from starting.
+        // A daemon that this machine's FRR lacks prevents the start of the others.
         let programs = Path::new(PROGRAMS);
         let is_unknown = node.root.is_some() || !programs.exists();
         let is_there = |daemon: &&&str| is_unknown || programs.join(daemon).exists();
@@ -125,8 +125,8 @@ pub(crate) fn slow_path(
     out
 }
 
-/// Lines for a shell as one script: after a failed line the next ones still run. The last code that
-/// is not 0 is the script's own, which becomes an event; the log names the line.
+/// Joins lines into one shell script, which continues after a failed line. Its exit code is the
+/// last one that is not 0, and becomes an event; the log names the line.
 fn script(lines: &[String]) -> String {
     let mut script = format!("{WAIT}\nfailed=0\n");
     for line in lines {

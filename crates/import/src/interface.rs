@@ -40,8 +40,8 @@ pub(crate) fn written(own: &[(String, Interface)]) -> String {
     out
 }
 
-/// The interface of a router that has no link: the first of type `dummy`, or one that nothing uses.
-/// A router of Europa's has at least one.
+/// The interface of a router without links: the first of type `dummy`, or an unused one. Europa's
+/// routers need at least one.
 pub(crate) fn alone(dummy: Option<&Dummy>, link: &str) -> (String, Interface) {
     let name = dummy.map_or("unused".to_owned(), |dummy| interface(&dummy.end.interface));
     let addresses = dummy.map(|dummy| dummy.end.addresses.clone()).unwrap_or_default();

@@ -49,7 +49,7 @@ pub struct Imported {
     pub lab: Lab,
 }
 
-/// A lab as the other tool knows it.
+/// A lab as in the other tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lab {
     /// Its name.
@@ -58,7 +58,7 @@ pub struct Lab {
     pub slice: String,
     /// The beginning of its containers' names: `clab`, or nothing.
     pub prefix: String,
-    /// Its nodes in the order of the file, those that were left out not among them.
+    /// Its nodes in the order of the file, without omitted ones.
     pub nodes: Vec<LabNode>,
 }
 
@@ -87,12 +87,12 @@ pub enum Object {
     Host(String),
     /// A router with a slow path, `SLICE/ROUTER`.
     Router(String),
-    /// Nothing that runs programs: a bridge, the machine, a container of Docker's.
+    /// A node without programs: a bridge, the machine, a container of Docker.
     #[default]
     None,
 }
 
-/// Something that did not come along.
+/// A part of the topology that was not imported.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
     /// The line of the topology, from 1.
@@ -101,7 +101,7 @@ pub struct Note {
     pub message: String,
 }
 
-/// Why there is nothing to import.
+/// The reason why the import failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{line}: {message}")]
 pub struct ImportError {
@@ -112,8 +112,8 @@ pub struct ImportError {
 }
 
 impl Lab {
-    /// The name of a node's container: `clab-LAB-NODE`, `LAB-NODE` with the prefix `__lab-name`, and
-    /// the node's own with an empty one.
+    /// The name of a node's container: `clab-LAB-NODE`; with the prefix `__lab-name`, `LAB-NODE`;
+    /// with an empty prefix, the node's name.
     pub fn container(&self, node: &str) -> String {
         match self.prefix.as_str() {
             "" => node.to_owned(),
@@ -170,7 +170,7 @@ impl Images {
 /// the file or folder of an image; nodes without one run this machine's programs.
 ///
 /// # Errors
-/// A text that is no topology.
+/// The text is no topology.
 pub fn containerlab(
     text: &str,
     folder: &Path,

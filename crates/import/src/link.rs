@@ -1,4 +1,4 @@
-//! Links: the brief way, `endpoints: ["a:eth1", "b:eth1"]`, and the long one with a type.
+//! Links: the short form, `endpoints: ["a:eth1", "b:eth1"]`, and the long form with a type.
 
 use crate::names::interface;
 use crate::yaml::Node as Yaml;
@@ -36,8 +36,8 @@ pub(crate) struct Dummy {
 }
 
 impl Dummy {
-    /// The line that makes an interface without a far end. Not every kernel has dummy devices: a pair
-    /// with an unused other end does the same.
+    /// The line that makes an interface without a far end. Not every kernel has dummy devices, so
+    /// the interface is one end of a pair.
     pub(crate) fn command(&self) -> String {
         let name = interface(&self.end.interface);
         let far = interface(&format!("d-{name}"));
@@ -113,7 +113,7 @@ pub(crate) fn read(topology: &Yaml, notes: &mut Notes) -> Result<Links, ImportEr
                 addresses: Vec::new(),
             });
         }
-        // The brief way lists addresses beside the endpoints, in their order.
+        // The short form lists addresses beside the endpoints, in the same order.
         for field in ["ipv4", "ipv6"] {
             let listed = link.get(field).map_or(&[][..], Yaml::items);
             for (end, address) in ends.iter_mut().zip(listed) {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const LONGEST: usize = 32;
 const LONGEST_INTERFACE: usize = 15;
 
-/// Names in use and what they were before.
+/// Names in use, and the original of each.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     taken: BTreeSet<String>,
@@ -13,7 +13,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The name of something that was called `old`; always the same.
+    /// The name for `old`, always the same one.
     pub(crate) fn of(&mut self, old: &str) -> String {
         if let Some(known) = self.of.get(old) {
             return known.clone();
@@ -23,7 +23,7 @@ impl Names {
         name
     }
 
-    /// A name like `wanted` that nothing else has.
+    /// A name similar to `wanted` that is not in use.
     pub(crate) fn new_one(&mut self, wanted: &str) -> String {
         let plain = plain(wanted);
         let mut name = plain.clone();

@@ -1,5 +1,5 @@
-//! Nodes, with what they inherit: the node's own word counts first, then its group's, its
-//! kind's, and the defaults'. Mappings are joined, lists are put one behind the other.
+//! Nodes with inherited settings. The node's own setting has precedence, then its group's, its
+//! kind's, and the defaults'. Mappings are merged, lists are concatenated.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ pub(crate) enum Kind {
     Frr,
     /// A Linux or Open vSwitch bridge: a router that bridges.
     Bridge,
-    /// A container that is there.
+    /// An existing container.
     External,
     /// The machine itself.
     Machine,
 }
 
-/// A text and the line where it stands.
+/// A text and its line.
 pub(crate) type Lined = (u64, String);
 
 /// A node of the topology.
@@ -116,7 +116,7 @@ pub(crate) fn read(
     Ok(read.collect())
 }
 
-/// Whether something is bound into the folder of FRR's files.
+/// Whether the folder of FRR's files has a bind.
 fn binds_frr(sources: &[&Yaml]) -> bool {
     let binds = sources.iter().filter_map(|source| source.get("binds")).flat_map(Yaml::items);
     binds.filter_map(Yaml::text).any(|bind| {
@@ -144,7 +144,7 @@ fn one(
     let line = node.line;
     let kind = match kind_name {
         Some("frr") => Kind::Frr,
-        // The usual way before containerlab knew the kind.
+        // The usual form before containerlab had the kind.
         Some("linux") if image.contains("frrouting") || image.contains("/frr") => Kind::Frr,
         // A custom image with FRR inside.
         Some("linux") if binds_frr(&sources) => Kind::Frr,
@@ -164,7 +164,7 @@ fn one(
     for source in &sources {
         for (field, value) in source.entries() {
             if let Some((_, why)) = WITHOUT.iter().find(|(without, _)| *without == field) {
-                // Beside a network there is nothing that `none` could take away.
+                // Without a network, `none` has no effect.
                 let mode = value.text().filter(|_| field == "network-mode");
                 if !mode.is_some_and(|mode| mode == "none" || mode.starts_with("container:")) {
                     notes.add(value.line, format!("node {name}: `{field}`: {why}"));
@@ -174,7 +174,7 @@ fn one(
             }
         }
     }
-    // The widest first: what is said last counts, and what belongs to all comes first.
+    // The most general ones first, as later settings override earlier ones.
     let list = |field: &str| -> Vec<Lined> {
         let lists = sources.iter().rev().filter_map(|source| source.get(field));
         lists
@@ -205,7 +205,7 @@ fn one(
     if matches!(node.value, Value::Text(_) | Value::List(_)) {
         notes.add(line, format!("node {name} is no mapping: taken as empty"));
     }
-    // The folder of containerlab's own files of a lab lies beside the topology.
+    // The folder of containerlab's own files of a lab is beside the topology.
     let fill = |text: String| {
         text.replace("__clabNodeName__", name)
             .replace("__clabNodeDir__", &format!("{lab_folder}/{name}"))

@@ -4,7 +4,7 @@
 use crate::node::{Kind, Node};
 use crate::{LabNode, Notes};
 
-/// The lab's node with a network, by its own name or by that of its container.
+/// The lab's node with a network, by its own name or that of its container.
 fn target<'a>(nodes: &'a mut [Node], lab: &str, name: &str) -> Option<&'a mut Node> {
     let own = name.strip_prefix(&format!("clab-{lab}-")).unwrap_or(name);
     nodes.iter_mut().find(|node| {
@@ -13,8 +13,8 @@ fn target<'a>(nodes: &'a mut [Node], lab: &str, name: &str) -> Option<&'a mut No
     })
 }
 
-/// Takes the nodes that share a network out of `nodes`, and gives their lines, binds and variables to
-/// the nodes whose networks they share. Returns each with the name of that node.
+/// Removes the nodes that share a network from `nodes`, and adds their lines, binds and variables
+/// to the nodes with these networks. Returns each with the name of that node.
 pub(crate) fn join(nodes: &mut Vec<Node>, lab: &str, notes: &mut Notes) -> Vec<(Node, String)> {
     let (sharing, mut others): (Vec<Node>, Vec<Node>) =
         std::mem::take(nodes).into_iter().partition(|node| node.shares.is_some());

@@ -3,7 +3,7 @@
 use crate::Notes;
 
 /// Replaces `$NAME`, `${NAME}` and `${NAME:=DEFAULT}` as containerlab does. An unset variable
-/// without a default stays as written, for a shell may set it; `$$` is a dollar sign.
+/// without a default remains unchanged, as a shell may set it; `$$` is a dollar sign.
 pub(crate) fn expand(
     text: &str,
     environment: impl Fn(&str) -> Option<String>,
@@ -45,7 +45,7 @@ pub(crate) fn expand(
     expanded
 }
 
-/// Length and inside of the reference that begins behind a dollar sign; 0 if there is none.
+/// Length and contents of the reference after a dollar sign; 0 if there is none.
 fn reference(text: &str) -> (usize, &str) {
     if let Some(inside) = text.strip_prefix('{') {
         return inside.find('}').map_or((0, ""), |end| (end + 2, &inside[..end]));

@@ -1,4 +1,4 @@
-//! A YAML tree in which every value knows its line.
+//! A YAML tree in which every value has its line.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(crate) struct Node {
     pub(crate) value: Value,
 }
 
-/// The kind of a value. Numbers and truth values are texts, as they are written.
+/// The kind of a value. Numbers and truth values are texts in their written form.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Null,
@@ -51,7 +51,7 @@ impl Node {
         }
     }
 
-    /// A text, or a number as it reads.
+    /// A text, or a number in its written form.
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text),
@@ -69,7 +69,7 @@ pub(crate) fn parse(text: &str) -> Result<Node, ImportError> {
     Ok(node(spanned, text))
 }
 
-/// A value as the parser gives it: the characters of numbers and truth values are in the text.
+/// A value in the parser's form: the source text has the characters of numbers and truth values.
 enum Parsed {
     Null,
     Text(String),
@@ -79,7 +79,7 @@ enum Parsed {
     Map(Vec<(Spanned<Parsed>, Spanned<Parsed>)>),
 }
 
-/// The scalar as it is written: `01`, `NO` and `1.10` are names and texts here.
+/// The scalar in its written form: `01`, `NO` and `1.10` are names and texts here.
 fn scalar(spanned: &Spanned<Parsed>, text: &str) -> Option<String> {
     match &spanned.value {
         Parsed::Text(value) => Some(value.clone()),
@@ -106,7 +106,7 @@ fn node(spanned: Spanned<Parsed>, text: &str) -> Node {
         (None, Parsed::Map(entries)) => {
             let entry = |(key, value): (Spanned<Parsed>, Spanned<Parsed>)| {
                 let name = scalar(&key, text)?;
-                // A note points at the key: a block's first line may be far below it.
+                // A note names the line of the key: a block's first line may be far below it.
                 Some((name, Node { line: key.referenced.line(), ..node(value, text) }))
             };
             Value::Map(entries.into_iter().filter_map(entry).collect())

@@ -1,12 +1,12 @@
-//! Topologies as people write them become configurations that Europa accepts, and what
-//! did not come along is named with its line.
+//! Typical topologies become configurations that Europa accepts, and a note names each omitted part
+//! with its line.
 
 use std::path::Path;
 
 use europa_api::{Documents, Router, Source, parse};
 use europa_import::{Images, Imported, containerlab};
 
-/// A topology of `tests/labs`, imported, and what Europa reads from it.
+/// Imports a topology of `tests/labs`, and parses the result.
 fn import(name: &str) -> (Imported, Documents) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/labs");
     let text = std::fs::read_to_string(folder.join(name)).expect("a topology");
@@ -31,7 +31,7 @@ fn file<'a>(router: &'a Router, path: &str) -> &'a str {
     text.map_or("", |text| text.as_str())
 }
 
-/// Each note that is wanted is there: its line's text and words of its message.
+/// Checks that each expected note exists: its line's text and words of its message.
 fn notes(name: &str, imported: &Imported, wanted: &[(&str, &str)]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/labs");
     let text = std::fs::read_to_string(folder.join(name)).expect("a topology");

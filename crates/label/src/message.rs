@@ -1,7 +1,7 @@
 //! Messages between a router's fast path and the signaller of its slice.
 //!
-//! Either side may be hostile: numbers are checked where they are used. Interfaces are counted among
-//! those of the router that signal, in the order of its document.
+//! Either side may be hostile: numbers are checked where they are used. Interfaces are numbered
+//! among the router's interfaces with signalling, in the order of its document.
 
 use std::net::IpAddr;
 
@@ -23,7 +23,7 @@ pub struct LspId {
     pub lsp: u16,
 }
 
-/// Where packets of an LSP go.
+/// The next hop of an LSP's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
     /// The interface.
@@ -37,23 +37,23 @@ pub struct Hop {
 /// A router's treatment of an LSP's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The label that they come with; none at the head.
+    /// The label of arriving packets; `None` at the head.
     pub incoming: Option<u32>,
-    /// Where they go; nowhere else at the tail.
+    /// The next hop; `None` at the tail.
     pub outgoing: Option<Hop>,
     /// r, b and p of the token bucket that is reserved: bytes a second, bytes, bytes a second (0: no
     /// bound).
     pub bucket: [f64; 3],
-    /// m and M of it, in bytes.
+    /// Smallest and largest packet (m and M), in bytes.
     pub sizes: [u32; 2],
 }
 
 /// A datagram of IP protocol 46 to send.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Datagram {
-    /// The interface that it leaves by.
+    /// The output interface.
     pub interface: u32,
-    /// The neighbour that it goes to.
+    /// The address of the neighbour.
     pub via: IpAddr,
     /// Source in the IP header.
     pub source: IpAddr,
@@ -70,10 +70,10 @@ pub struct Datagram {
 /// The treatment of a flow's packets while it has no LSP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WhileDown {
-    /// They are dropped and counted.
+    /// Packets are dropped and counted.
     #[default]
     Drop,
-    /// They go as the router's routes say.
+    /// Packets follow the router's routes.
     Route,
 }
 
@@ -84,11 +84,11 @@ pub struct Head {
     pub name: String,
     /// Destinations whose packets are the flow's.
     pub prefixes: Vec<IpNet>,
-    /// The LSP that carries them, if one is up.
+    /// The LSP that carries its packets, if one is up.
     pub lsp: Option<LspId>,
-    /// Without LSP.
+    /// The treatment of its packets without an LSP.
     pub while_down: WhileDown,
-    /// The most that it may send: bytes a second (0: no bound), and bytes at once.
+    /// Its limits: bytes a second (0: no limit), and bytes of a burst.
     pub police: [f64; 2],
 }
 
@@ -97,17 +97,17 @@ pub struct Head {
 pub enum ToRouter {
     /// Send this.
     Send(Datagram),
-    /// Have this entry for an LSP, in the place of the one that it has; answered with
-    /// [`FromRouter::Programmed`] if it has a ticket.
+    /// Set an LSP's entry, replacing a former one; answered with [`FromRouter::Programmed`] if it
+    /// has a ticket.
     Program {
         /// Returned with the answer.
         ticket: Option<u64>,
         /// The LSP.
         lsp: LspId,
-        /// Its entry; none takes it away.
+        /// Its entry; `None` removes it.
         entry: Option<Entry>,
     },
-    /// Have these flows begin here, and no others.
+    /// Replace the flows that begin here.
     Heads(Vec<Head>),
 }
 
@@ -116,7 +116,7 @@ pub enum ToRouter {
 pub enum FromRouter {
     /// The first message on each connection: the entries that the router has.
     Kept(Vec<(LspId, Entry)>),
-    /// A datagram of IP protocol 46 came.
+    /// A datagram of IP protocol 46 arrived.
     Message {
         /// The interface.
         interface: u32,
@@ -129,9 +129,9 @@ pub enum FromRouter {
     },
     /// An order was carried out, or refused.
     Programmed {
-        /// Of the order.
+        /// The order's ticket.
         ticket: u64,
-        /// Whether it is done.
+        /// Whether the order was carried out.
         is_done: bool,
     },
 }

@@ -1,9 +1,9 @@
-//! A token bucket: what a flow may send.
+//! A token bucket: the limit of a flow.
 
-/// A token bucket of bytes. Times are nanoseconds of one clock that does not go back.
+/// A token bucket of bytes. Times are nanoseconds of one monotonic clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bucket {
-    /// Bytes a second; 0 lets everything through.
+    /// Bytes a second; 0 means no limit.
     rate: f64,
     depth: f64,
     tokens: f64,
@@ -18,7 +18,8 @@ impl Bucket {
         Self { rate: sound(bytes_per_second), depth, tokens: depth, seen_ns: now_ns }
     }
 
-    /// The same with another rate and depth, as full as it was. A bucket without a rate was full.
+    /// The bucket with another rate and depth, and the same fill. A bucket without a rate counts as
+    /// full.
     #[must_use]
     pub fn change(self, bytes_per_second: f64, depth_bytes: f64) -> Self {
         let new = Self::new(bytes_per_second, depth_bytes, self.seen_ns);

@@ -3,7 +3,7 @@
 /// The relation of the TTL and traffic class of a label to those of the packet below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Model {
-    /// The LSP counts as one hop for its payload, whose traffic class it does not change.
+    /// The LSP counts as one hop for its payload, and does not change the payload's traffic class.
     Pipe,
     /// Each hop of the LSP counts for the payload.
     #[default]
@@ -47,8 +47,8 @@ impl StackEntry {
         (self.label << 12 | class | bottom | self.ttl as u32).to_be_bytes()
     }
 
-    /// The entry that a packet without labels gets at the head; `ttl` is what its header shows after it
-    /// was counted down, `dscp` its differentiated services code point.
+    /// The entry that a packet without labels gets at the head; `ttl` is its header's TTL after the
+    /// decrement, `dscp` its DSCP.
     #[inline(always)]
     pub const fn push(model: Model, label: u32, ttl: u8, dscp: u8) -> Self {
         let ttl = match model {
@@ -59,7 +59,7 @@ impl StackEntry {
         Self { label, class: dscp >> 3, is_bottom: true, ttl }
     }
 
-    /// The entry with one hop less and another label; `None` if no hop is left.
+    /// The entry with a TTL lower by one and another label; `None` if the TTL expires.
     #[inline(always)]
     pub const fn swap(self, label: u32) -> Option<Self> {
         match self.ttl {
@@ -68,7 +68,7 @@ impl StackEntry {
         }
     }
 
-    /// The TTL of the header below after this entry is taken off; `None` if no hop is left.
+    /// The TTL of the header below after this entry is removed; `None` if the TTL expires.
     #[inline(always)]
     pub const fn pop(self, model: Model, below: u8) -> Option<u8> {
         match (model, self.ttl) {

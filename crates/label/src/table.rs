@@ -1,4 +1,4 @@
-//! The label table: two loads a look-up, whatever is in it.
+//! The label table: two loads for each look-up.
 
 /// Labels of a page.
 const PAGE: usize = 1024;
@@ -7,7 +7,7 @@ const PAGES: usize = 1024;
 /// No value.
 const NONE: u32 = u32::MAX;
 
-/// A label that cannot stand in a table: reserved (below 16), or of more than 20 bits.
+/// A label that cannot be in a table: reserved (below 16), or of more than 20 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadLabel(
     /// The label.
@@ -32,7 +32,7 @@ impl Default for Table {
 }
 
 impl Table {
-    /// Without labels.
+    /// An empty table.
     pub fn new() -> Self {
         Self { pages: (0..PAGES).map(|_| None).collect(), len: 0 }
     }
@@ -44,7 +44,7 @@ impl Table {
         page.values.get(label as usize % PAGE).copied().filter(|value| *value != NONE)
     }
 
-    /// Gives a label a value below 2^32 - 1; returns the one that it had.
+    /// Sets a label's value, below 2^32 - 1. Returns the former value.
     ///
     /// # Errors
     /// The label is reserved or too large.

@@ -1,12 +1,11 @@
-//! Prints what look-ups cost in a real routing table:
+//! Prints the cost of look-ups in a real routing table:
 //!
 //! ```text
 //! cargo run --release -p europa-lookup --example rate FILE.gz
 //! ```
 //!
-//! The file has one prefix a line, IPv4 or IPv6 or both. "chained" makes each
-//! address depend on the answer before it (latency); "one by one" and "batch" do
-//! not. Medians of five.
+//! The file has one prefix a line, IPv4 or IPv6 or both. "chained" makes each address depend on the
+//! former answer (latency); "one by one" and "batch" do not. Figures are medians of five runs.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -21,7 +20,7 @@ use europa_packet::{Ipv4Prefix, Ipv6Prefix};
 const ADDRESSES: usize = 1 << 20;
 const BATCH: usize = 256;
 
-/// Nanoseconds that `run` takes for each of [`ADDRESSES`].
+/// Nanoseconds of `run` for each of [`ADDRESSES`].
 fn nanoseconds(mut run: impl FnMut()) -> f64 {
     run();
     let mut times: Vec<f64> = (0..5)

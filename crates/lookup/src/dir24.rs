@@ -21,30 +21,29 @@ const GROUPS: usize = 1 << 15;
 const GROUP_LEN: usize = 1 << 8;
 const SECOND: usize = GROUPS * GROUP_LEN;
 
-/// Says that the other 15 bits of an entry are a group's number.
+/// Flag: the other 15 bits of an entry are a group's number.
 const GROUP: u16 = 0x8000;
 
-/// Longest prefix match for IPv4 in one or two loads, or, of up to 127 routes, by a short search.
+/// Longest prefix match for IPv4 in one or two loads; with up to 127 routes, by a short search.
 ///
-/// The first 24 bits of an address index a table of 2^24 entries of two bytes. An
-/// entry is a next hop, 0 for none, or the number of a group of 256 entries for
-/// the last byte. The default route is kept beside the tables and stands in for
-/// 0, so that it takes no entry and costs nothing to change.
+/// The first 24 bits of an address index a table of 2^24 entries of two bytes. An entry is a next
+/// hop, 0 for none, or the number of a group of 256 entries for the last byte. The default route is
+/// stored separately and replaces 0, so that it takes no entry and its change costs nothing.
 ///
 /// That takes 48 MiB of address space; resident is at most 32 MiB and 512 bytes for each /24 with
 /// longer routes, up to 32768 of them. With few routes only the pages under them are resident (a
 /// /16 covers 512 bytes), and look-ups to few destinations stay in the first cache. Before its
 /// 128th route a table has none of this, and takes two kilobytes.
 ///
-/// A change costs time in proportion to the /24s that its prefix covers and the
-/// routes inside it; the default route, nothing.
+/// A change costs time in proportion to the /24s that its prefix covers and the routes inside it; a
+/// change of the default route costs nothing.
 pub type Dir24 = Table<Many>;
 
 /// The storage for many routes.
 pub struct Many {
     tables: Arc<Tables>,
     groups: Groups,
-    /// Of both tables, one behind the other.
+    /// Pages of both tables, the second after the first.
     pages: Pages,
 }
 
@@ -87,8 +86,8 @@ impl Tables {
         &self.second[group * GROUP_LEN + (address & 0xff) as usize]
     }
 
-    /// Gives all addresses from `first` to `last` this entry. They must be whole
-    /// /24s but where there is a group.
+    /// Sets the entry of all addresses from `first` to `last`. They must be whole /24s unless there
+    /// is a group.
     fn paint(&self, first: u32, last: u32, entry: u16) {
         for block in first >> 8..=last >> 8 {
             let start = block << 8;
@@ -221,7 +220,7 @@ impl Arrays for Many {
         });
     }
 
-    /// Drops the group of this /24 if no longer route lies in it.
+    /// Frees the group of this /24 if it contains no longer route.
     fn clear_way(&mut self, routes: &Routes<u32>, prefix: (u32, u8), readers: &mut Readers) {
         if prefix.1 <= 24 {
             return;
@@ -241,12 +240,12 @@ impl Arrays for Many {
 }
 
 impl Dir24 {
-    /// An empty table that has its arrays already: one that will have many routes.
+    /// An empty table with its arrays, for many routes.
     pub fn for_many() -> Self {
         Self::with(Some(Many::new()))
     }
 
-    /// Has the processor fetch what a look-up of `address` reads first.
+    /// Prefetches the first entry for a look-up of `address`.
     #[inline(always)]
     pub fn prefetch(&self, address: u32) {
         // Few routes are in the cache.

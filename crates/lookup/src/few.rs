@@ -9,16 +9,16 @@ use crate::routes::{Address, Routes};
 pub(crate) const MOST: usize = 127;
 const PLACES: usize = 256;
 
-/// Stretches of addresses with one answer each, in ascending order.
+/// Ranges of addresses with one answer each, in ascending order.
 ///
-/// A table of a few routes would touch pages all over the arrays of its large form: `builtin:
+/// In the large form, a table of a few routes would use pages all over its arrays: `builtin:
 /// ipv4`'s reserved addresses alone take half a megabyte there. Here a look-up is a binary search
 /// without branches, in the first-level cache.
 #[derive(Clone)]
 pub(crate) struct Few<A> {
-    /// Where stretches start; the first at 0, and places that none has at the last address.
+    /// Starts of ranges; the first is 0, and unused places have the last address.
     starts: Box<[A; PLACES]>,
-    /// Entries: next hops, 0 for none.
+    /// Answers: next hops, 0 for none.
     hops: Box<[u16; PLACES]>,
     /// The first step of a search: half of how many places are searched, a power of two.
     half: usize,
@@ -71,7 +71,7 @@ where
 }
 
 impl<A: Address> Few<A> {
-    /// Becomes as another, in its own memory.
+    /// Copies another table into its own memory.
     pub(crate) fn copy_from(&mut self, other: &Self) {
         *self.starts = *other.starts;
         *self.hops = *other.hops;
@@ -115,7 +115,7 @@ impl<A: Address> Stretches<A> {
         }
     }
 
-    /// After `last`, what covers counts again.
+    /// After `last`, the covering route applies again.
     fn resume(&mut self, last: A, covering: &[(A, NextHop)]) {
         if let Some(next) = last.after() {
             self.begin(next, covering.last().map_or(0, |(_, hop)| hop.get()));

@@ -1,11 +1,11 @@
-//! When something that nothing points to any more can be used again: after a grace period, when
-//! every reader that could be on its way to it has gone on.
+//! Decides when memory without references can be reused: after a grace period, in which every
+//! reader that could have reached it has passed a quiescent state.
 //!
-//! Quiescent states (McKenney and Slingwine: Read-Copy Update, 1998). The writer numbers what it
-//! lets go of. A reader copies the last number whenever it holds nothing, once a batch: no more than
-//! a load, and a store if there is a new number. An object whose number all readers have copied, or
-//! passed by, is free. A reader that rests holds nothing up; to begin again costs it a fence. The
-//! writer only looks, and never waits.
+//! Quiescent states (McKenney and Slingwine: Read-Copy Update, 1998). The writer numbers the
+//! objects that it releases. A reader copies the last number whenever it holds no reference, once a
+//! batch: this costs a load, and a store if there is a new number. An object is free once all
+//! readers have copied its number or a later one. A resting reader delays nothing; its next batch
+//! costs a fence. The writer only checks, and never waits.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 /// The mark of a reader that holds nothing.
 const RESTS: u64 = u64::MAX;
 
-/// A number that one thread writes and others read: alone in its pair of cache lines.
+/// A number that one thread writes and others read, in a separate pair of cache lines.
 #[repr(align(128))]
 struct Mark(AtomicU64);
 
@@ -36,7 +36,7 @@ pub(crate) struct Pass {
 }
 
 impl Pass {
-    /// The reader holds nothing of what it found before, and will look again.
+    /// The reader holds no references now, and continues to read.
     #[inline]
     pub(crate) fn pass(&mut self) {
         // Acquire: a thread that reads a number no longer finds the entry behind it.
@@ -73,7 +73,7 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// None yet.
+    /// Without readers.
     pub(crate) fn new() -> Self {
         Self { last: Mark::new(0), marks: Vec::new() }
     }
@@ -85,7 +85,7 @@ impl Readers {
         Pass { last: self.last.clone(), own }
     }
 
-    /// A number for what nothing points to any more since just now.
+    /// A number for objects whose last reference was just removed.
     fn number(&mut self) -> u64 {
         let number = self.last.0.load(Ordering::Relaxed) + 1;
         self.last.0.store(number, Ordering::Release);
@@ -94,7 +94,7 @@ impl Readers {
 
     /// The highest number that all readers have passed.
     fn passed(&mut self) -> u64 {
-        // A reader that has gone cleared its mark last.
+        // A reader that ended cleared its mark last.
         self.marks.retain(|mark| Arc::strong_count(mark) > 1);
         fence(Ordering::SeqCst);
         let numbers = self.marks.iter().map(|mark| mark.0.load(Ordering::Acquire));
@@ -102,10 +102,10 @@ impl Readers {
     }
 }
 
-/// Places that nothing points to, in the order in which they were let go of.
+/// Places without references, in the order of their release.
 pub(crate) struct Free<T> {
     ready: Vec<T>,
-    /// With their numbers.
+    /// Places with their numbers.
     waiting: VecDeque<(u64, T)>,
 }
 
@@ -114,7 +114,7 @@ impl<T> Free<T> {
         Self { ready: Vec::new(), waiting: VecDeque::new() }
     }
 
-    /// Nothing points to this place any more.
+    /// Adds a place without references.
     pub(crate) fn put(&mut self, place: T, readers: &mut Readers) {
         if readers.marks.is_empty() {
             self.ready.push(place);
@@ -135,7 +135,7 @@ impl<T> Free<T> {
         self.ready.pop()
     }
 
-    /// How many can be taken at once.
+    /// Number of places that can be used at once.
     #[cfg(all(test, not(loom)))]
     pub(crate) fn ready(&self) -> usize {
         self.ready.len()
@@ -183,19 +183,20 @@ mod model {
 
     use super::*;
 
-    /// Says that an entry is the number of a place.
+    /// Flag: an entry is the number of a place.
     const PLACE: u16 = 0x8000;
     /// The mark of a place in use by another reader.
     const FOREIGN: u16 = 9;
 
-    /// An entry of a table, and a place that it leads to at first.
+    /// An entry of a table, and the place that it leads to at first.
     struct Memory {
         entry: AtomicU16,
         place: AtomicU16,
     }
 
     impl Memory {
-        /// The steps of a look-up.
+        /// A writer that frees the place and uses it again as soon as possible, beside such a
+        /// reader.
         fn look(&self) {
             if self.entry.load(Ordering::Acquire) & PLACE != 0 {
                 assert_ne!(self.place.load(Ordering::Relaxed), FOREIGN);

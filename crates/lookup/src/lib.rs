@@ -1,24 +1,26 @@
 //! Route look-up: DIR-24-8 for IPv4, a multibit trie for IPv6.
 //!
-//! Both tables have the methods of [`RouteTable`] and are built alike: the routes
-//! as they were given are on record in a [`prefix_trie::PrefixMap`]; beside it
-//! lies what packets look at, arrays of small integers in which every answer is
-//! already worked out. A change touches only the entries of its prefix that no
-//! more specific route covers, and gives each of them its new answer in one store.
+//! Both tables have the methods of [`RouteTable`] and are built alike: a [`prefix_trie::PrefixMap`]
+//! has the given routes. Look-ups use arrays of small integers, in which every answer is
+//! precomputed. A change touches only the entries of its prefix that no more specific route covers,
+//! and gives each of them its new answer in one store.
 //!
 //! The arrays are allocated once, zeroed, at their full size: pages that no route touches cost
-//! address space only, and no entry ever moves. A table of up to 127 routes has none of them, but
-//! stretches of addresses in two kilobytes (`few.rs`), which every change computes again; it stays
-//! large once it has been.
+//! address space only, and no entry ever moves. A table of up to 127 routes has no arrays, but
+//! ranges of addresses in two kilobytes (`few.rs`), which every change recomputes. A table that has
+//! become large stays large.
 //!
 //! # Reading while writing
 //!
-//! A table has one owner, which changes it, and any number of [readers](Reader) on other threads ([`RouteTable::reader`]). Entries of the arrays are atomics (plain loads on x86),
-//! nodes are filled before they are published, and an address's answer goes from the old to the new one in one store; where the default route answers, readers look again if it has
-//! changed meanwhile. A freed group or node waits until no reader can hold its number (`grace.rs`, checked with loom); few routes are published as a whole (`shared.rs`). The owner
-//! never waits for readers, readers never for the owner, and a table without readers has none of this.
+//! A table has one owner, which changes it, and any number of [readers](Reader) on other threads
+//! ([`RouteTable::reader`]). Entries of the arrays are atomics (plain loads on x86), nodes are
+//! filled before they are published, and one store changes an address's answer. Readers repeat a
+//! look-up that the default route answers if it has changed during the look-up. A freed group or
+//! node waits until no reader can hold its number (`grace.rs`, checked with loom); few routes are
+//! published as a whole (`shared.rs`). Owner and readers never wait for each other, and a table
+//! without readers has no such cost.
 
-// Under loom there is the grace period only.
+// Under loom, only the grace period is compiled.
 #[cfg_attr(loom, allow(dead_code, unreachable_pub))]
 mod grace;
 
@@ -60,7 +62,7 @@ pub struct TableFull {
     pub prefix_bits: u8,
     /// The resource that is used up.
     pub what: &'static str,
-    /// How many there are.
+    /// The capacity.
     pub capacity: usize,
 }
 
@@ -74,15 +76,14 @@ pub trait RouteTable {
     /// The data that look-ups read where there are many routes.
     type Arrays: table::Arrays<Address = Self::Address>;
 
-    /// Adds a route, or changes its next hop. Returns the one it had.
+    /// Adds a route, or changes its next hop. Returns the former one.
     fn insert(
         &mut self,
         prefix: Self::Prefix,
         next_hop: NextHop,
     ) -> Result<Option<NextHop>, TableFull>;
 
-    /// Removes a route; its addresses fall back to the route that covers it.
-    /// Returns the next hop it had.
+    /// Removes a route; its addresses fall back to the route that covers it. Returns its next hop.
     fn remove(&mut self, prefix: Self::Prefix) -> Option<NextHop>;
 
     /// Next hop of exactly this route.
@@ -91,19 +92,18 @@ pub trait RouteTable {
     /// Next hop of the longest prefix that holds `address`.
     fn lookup(&self, address: Self::Address) -> Option<NextHop>;
 
-    /// Next hops of many addresses, 0 where there is no route: `next_hops[i]` is
-    /// that of `addresses[i]`; of the longer slice, the rest is left alone. The
-    /// loads of different addresses overlap, so that a batch costs a fraction of
-    /// the single look-ups; 32 to 256 addresses are a good size.
+    /// Next hops of many addresses, 0 without a route: `next_hops[i]` is that of `addresses[i]`;
+    /// the rest of the longer slice is ignored. The loads of different addresses overlap, so that a
+    /// batch costs a fraction of single look-ups. Use 32 to 256 addresses.
     fn lookup_batch(&self, addresses: &[Self::Address], next_hops: &mut [u16]);
 
-    /// A further reader, on any thread. Goes on with the routes of the end when the table is gone.
+    /// One more reader, for any thread. When the table is dropped, it keeps the last routes.
     fn reader(&mut self) -> Reader<Self::Arrays>;
 
     /// Number of routes.
     fn len(&self) -> usize;
 
-    /// Whether there is no route.
+    /// Whether there are no routes.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -111,7 +111,7 @@ pub trait RouteTable {
     /// All routes, by address, shorter prefixes first.
     fn iter(&self) -> impl Iterator<Item = (Self::Prefix, NextHop)>;
 
-    /// Upper bound of the memory in use, in bytes: what the routes on record take
-    /// and what entries that were ever written can have made resident.
+    /// Upper bound of the memory in use, in bytes: the recorded routes, and the pages of all
+    /// entries that were ever written.
     fn memory_bytes(&self) -> usize;
 }

@@ -17,40 +17,38 @@ use crate::table::{Arrays, Entries, Table};
 const ROOT_BITS: u32 = 24;
 const ROOT: usize = 1 << ROOT_BITS;
 
-/// Bits that a node above bit 64 is indexed by. In a full table three such nodes
-/// answer a /48; half as many bits make twice the loads and a sixth of the memory.
+/// Index bits of a node above bit 64. In a full table three such nodes answer a /48; half as many
+/// bits need twice the loads and a sixth of the memory.
 const UPPER_BITS: u32 = 8;
-/// Bits that a node below is indexed by. Routes are few and far between there; a
-/// node is one cache line.
+/// Index bits of a node below. Routes are sparse there; a node is one cache line.
 const LOWER_BITS: u32 = 4;
 
-/// Says that the other 31 bits of an entry are the place of a node.
+/// Flag: the other 31 bits of an entry are the place of a node.
 const NODE: u32 = 1 << 31;
 
-/// Addresses whose root entries a batch loads before it goes on with any.
+/// Number of addresses whose root entries a batch loads before it continues with them.
 const LANES: usize = 32;
 
-/// Longest prefix match for IPv6: by a trie, or, of up to 127 routes, by a short search.
+/// Longest prefix match for IPv6: by a trie; with up to 127 routes, by a short search.
 ///
-/// The first 24 bits of an address index the root, each further 8 bits up to bit
-/// 64, then each 4 bits, a node. An entry is a node or the answer, so that a /32
-/// takes two loads, a /48 four, a /64 six. The default route is kept beside the
-/// trie, as in [`crate::Dir24`].
+/// The first 24 bits of an address index the root, each further 8 bits up to bit 64, then each 4
+/// bits, a node. An entry is a node or the answer, so that a /32 takes two loads, a /48 four, a /64
+/// six. The default route is stored separately, as in [`crate::Dir24`].
 ///
 /// A full Internet table (160 thousand routes) takes 38 thousand nodes of 1 KiB; look-ups touch 6
 /// MiB of them. A lone host route far from all others takes 5 KiB + 1 KiB. Room for nodes is
 /// reserved with the root; pages that no node has used cost nothing. Before its 128th route a table
 /// has none of this, and takes five kilobytes.
 ///
-/// A change costs time in proportion to the entries that its prefix covers and the
-/// routes inside it.
+/// A change costs time in proportion to the entries that its prefix covers and the routes inside
+/// it.
 pub type Multibit6 = Table<Many>;
 
 /// The storage for many routes.
 pub struct Many {
     trie: Arc<Trie>,
     places: Places,
-    /// Of the root. All of the nodes that was ever used is taken.
+    /// Pages of the root. All memory of nodes that were ever used counts.
     pages: Pages,
     node_pages: Pages,
 }
@@ -76,7 +74,7 @@ struct Places {
 #[derive(Clone, Copy)]
 struct Node {
     place: u32,
-    /// Bits before those that index this node.
+    /// Bits before the index bits of this node.
     depth: u32,
 }
 
@@ -92,7 +90,7 @@ impl Node {
         }
     }
 
-    /// Bits behind those that index this node.
+    /// Bits after the index bits of this node.
     fn shift(self) -> u32 {
         128 - self.depth - self.bits()
     }
@@ -129,8 +127,7 @@ impl Places {
 }
 
 impl Trie {
-    /// The entry of `node` for `address`. `None` never happens for a node of this
-    /// trie.
+    /// The entry of `node` for `address`. `None` is impossible for a node of this trie.
     fn entry(&self, node: Node, address: u128) -> Option<&AtomicU32> {
         let slot = (address >> node.shift()) as usize & ((1 << node.bits()) - 1);
         if node.depth == 0 {
@@ -140,8 +137,8 @@ impl Trie {
         }
     }
 
-    /// Gives all addresses from `first` to `last`, which lie in `node`, this
-    /// answer. At the ends there must be nodes down to where an entry is whole.
+    /// Gives all addresses from `first` to `last`, which lie in `node`, this answer. At both ends,
+    /// nodes must exist down to the level at which an entry lies entirely inside.
     fn paint(&self, node: Node, first: u128, last: u128, answer: u16) {
         let shift = node.shift();
         for slot in first >> shift..=last >> shift {
@@ -158,7 +155,7 @@ impl Trie {
         }
     }
 
-    /// One step down for an entry that is a node: the entry for this slot of it.
+    /// One step down from an entry that is a node: returns its entry for this slot.
     #[inline]
     fn step(&self, entry: u32, slot: usize) -> u32 {
         match self.nodes.get((entry & !NODE) as usize + slot) {
@@ -230,8 +227,8 @@ impl Many {
     fn with_capacity(nodes: usize) -> Self {
         let root = <[AtomicU32; ROOT]>::new_box_zeroed()
             .unwrap_or_else(|_| handle_alloc_error(Layout::new::<[AtomicU32; ROOT]>()));
-        // One line more, so that nodes can start where a cache line does: at an
-        // allocator's 16 bytes past it, a node of one line would lie in two.
+        // One line more, so that nodes can start at a cache line: an allocator aligns to 16 bytes,
+        // and then a node of one line would cross two.
         const LINE: usize = 64 / size_of::<AtomicU32>();
         let length = nodes.saturating_mul(1 << UPPER_BITS).saturating_add(LINE);
         let nodes = <[AtomicU32]>::new_box_zeroed_with_elems(length)
@@ -315,7 +312,7 @@ impl Arrays for Many {
         Ok(())
     }
 
-    /// Drops the nodes on the way down to `prefix` in which no longer route lies.
+    /// Frees the nodes on the path to `prefix` that contain no longer route.
     fn clear_way(
         &mut self,
         routes: &Routes<u128>,
@@ -359,8 +356,8 @@ impl Multibit6 {
     /// Room for nodes that tables reserve when they become large: 64 MiB.
     pub const DEFAULT_CAPACITY: usize = 1 << 16;
 
-    /// An empty table that has its arrays already, with room for this many nodes of 1 KiB; above
-    /// bit 64 a node takes one, below a sixteenth.
+    /// An empty table with its arrays and room for this many nodes of 1 KiB; a node above bit 64
+    /// takes one, a node below a sixteenth.
     ///
     /// # Panics
     /// If there is no memory for it.
@@ -386,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_full_table_says_so_and_keeps_its_answers() {
-        // Room for three nodes above bit 64: one /48, and no way to a /56.
+        // Room for three nodes above bit 64: one /48, and not a /56.
         let mut table = Multibit6::with_capacity(3);
         let address = prefix("2001:db8::/128").addr().into();
         table.insert(prefix("2001:db8::/32"), hop(1)).unwrap();
@@ -398,7 +395,7 @@ mod tests {
             assert_eq!(table.lookup(address), Some(hop(2)));
             assert_eq!(table.lookup(0x3000 << 112), None);
         }
-        // Another route can have the room of a removed one.
+        // Another route can use the room of a removed one.
         table.remove(prefix("2001:db8::/48")).unwrap();
         assert_eq!(table.lookup(address), Some(hop(1)));
         table.insert(prefix("3000:0:100::/40"), hop(3)).unwrap();

@@ -2,9 +2,8 @@
 
 use std::num::NonZeroU16;
 
-/// Number of a next hop, 1 to 32767: an index into the owner's own list, in which
-/// 0 stands for "no route". `Option<NextHop>` is two bytes, the same as they stand
-/// in a table.
+/// Number of a next hop, 1 to 32767: an index into the owner's own list, in which 0 stands for "no
+/// route". `Option<NextHop>` has the two bytes of a table's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NextHop(NonZeroU16);
 

@@ -1,18 +1,18 @@
-//! How much of a large array has memory behind it.
+//! The memory behind a large array.
 
 use europa_pool::account;
 
 const PAGE_BYTES: usize = 4096;
 
-/// Pages of an array that have been written to. They count for the router that wrote them, until
-/// the array goes: where routers share a process, a table of routes counts with its real size.
+/// Pages of an array that have been written to. They count for the router that wrote them until the
+/// array is freed. So a table of routes counts with its real size if routers share a process.
 pub(crate) struct Pages {
     seen: Box<[u64]>,
     count: usize,
 }
 
 impl Pages {
-    /// None of an array of so many bytes.
+    /// No page of an array of this many bytes.
     pub(crate) fn of(bytes: usize) -> Self {
         let words = bytes.div_ceil(PAGE_BYTES).div_ceil(64);
         Self { seen: vec![0; words].into_boxed_slice(), count: 0 }

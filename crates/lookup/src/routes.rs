@@ -1,4 +1,4 @@
-//! The routes as they were given, and what a change of one of them concerns.
+//! The given routes, and the effects of changing one of them.
 
 use europa_packet::{Ipv4Prefix, Ipv6Prefix};
 use prefix_trie::{Prefix, PrefixMap};
@@ -11,19 +11,19 @@ pub trait Address: Copy + Ord + Send + Sync + 'static {
     type Prefix: Copy;
     /// A prefix as first address and length in bits.
     fn pair(prefix: Self::Prefix) -> (Self, u8);
-    /// The same the other way.
+    /// The prefix of address and length.
     fn prefix(pair: (Self, u8)) -> Option<Self::Prefix>;
-    /// The lowest one.
+    /// The lowest address.
     const FIRST: Self;
-    /// The highest one.
+    /// The highest address.
     const LAST: Self;
     /// The last address of the prefix of `len` bits that starts here.
     fn last(self, len: u8) -> Self;
-    /// The first address of the prefix of `len` bits that this lies in.
+    /// The first address of the prefix of `len` bits that contains this one.
     fn first(self, len: u8) -> Self;
     /// The next address, if there is one.
     fn after(self) -> Option<Self>;
-    /// The address before, if there is one.
+    /// The former address, if there is one.
     fn before(self) -> Option<Self>;
 }
 
@@ -106,9 +106,9 @@ where
         self.map.mem_size()
     }
 
-    /// Entry for addresses in `prefix` that have no route inside it: the next hop
-    /// of the longest route that covers it, or 0 for none and for the default
-    /// route, which tables keep apart.
+    /// Entry for addresses in `prefix` that have no route inside it: the next hop of the longest
+    /// route that covers it. It is 0 without a route, or for the default route, which tables store
+    /// separately.
     pub(crate) fn covering_entry(&self, prefix: (A, u8)) -> u16 {
         match self.map.get_lpm(&prefix) {
             Some(((_, len), next_hop)) if len > 0 => next_hop.get(),
@@ -116,18 +116,17 @@ where
         }
     }
 
-    /// Whether a route lies inside `prefix` that is longer than it.
+    /// Whether `prefix` contains a longer route.
     pub(crate) fn has_longer(&self, prefix: (A, u8)) -> bool {
         // At most the first is the prefix itself.
         self.map.children(&prefix).take(2).any(|((_, len), _)| len > prefix.1)
     }
 
-    /// Calls `paint` with first and last address of every stretch of `prefix` in
-    /// which no longer route lies, in ascending order.
+    /// Calls `paint` with first and last address of every range of `prefix` without a longer route,
+    /// in ascending order.
     pub(crate) fn for_each_gap(&self, prefix: (A, u8), mut paint: impl FnMut(A, A)) {
         let mut from = prefix.0;
-        // Shorter prefixes come first, so that routes inside a route that was
-        // stepped over start before `from`.
+        // Shorter prefixes sort first, so that routes inside a skipped route start before `from`.
         for ((first, len), _) in self.map.children(&prefix) {
             if len == prefix.1 || first < from {
                 continue;

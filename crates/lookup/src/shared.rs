@@ -1,10 +1,10 @@
 //! A table that other threads read while its owner changes it.
 //!
-//! Readers share the arrays of many routes as they are: an address's answer goes from the old to the
-//! new one in a store, and what is freed waits for its grace period (`grace.rs`). Few routes are
-//! replaced as a whole: the owner fills a copy that no reader uses and makes it the current one, so
-//! that a batch sees one state of the table. If readers use all copies, or a copy becomes too small,
-//! the table gets arrays, which go to the readers once they are filled.
+//! Readers share the arrays of many routes directly: one store changes an address's answer, and
+//! freed memory waits for its grace period (`grace.rs`). Few routes are replaced as a whole: the
+//! owner fills a copy that no reader uses and makes it the current one, so that a batch sees one
+//! state of the table. If readers use all copies, or a copy becomes too small, the table gets
+//! arrays, which readers get once they are filled.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, TryLockError};
@@ -31,7 +31,8 @@ impl<T: Arrays> Shared<T> {
         Arc::new(Self { copies, current: AtomicUsize::new(0), many })
     }
 
-    /// Replaces few routes. Whether that worked: not if there are readers in all other copies.
+    /// Replaces few routes. Returns whether that succeeded: it fails if readers use all other
+    /// copies.
     pub(crate) fn replace(&self, few: &Few<T::Address>) -> bool {
         let current = self.current.load(Ordering::Relaxed);
         let others = (1..COPIES).map(|step| (current + step) % COPIES);
@@ -50,7 +51,7 @@ impl<T: Arrays> Shared<T> {
         false
     }
 
-    /// From now on there are arrays.
+    /// Publishes arrays.
     pub(crate) fn grow(&self, many: &Arc<T::Entries>) {
         // Once in a table's life.
         let _ = self.many.set(many.clone());
@@ -65,7 +66,7 @@ impl<T: Arrays> Shared<T> {
                 TryLockError::Poisoned(copy) => Ok(PoisonError::into_inner(copy)),
                 TryLockError::WouldBlock => Err(()),
             });
-            // A copy that another one has replaced meanwhile may be being filled, or have been.
+            // A copy that was replaced in the meantime may be in the process of being filled.
             match copy {
                 Ok(copy) if self.current.load(Ordering::Acquire) == current => return copy,
                 _ => std::hint::spin_loop(),
@@ -78,11 +79,11 @@ impl<T: Arrays> Shared<T> {
     }
 }
 
-/// The way of another thread to a table, see [`crate::RouteTable::reader`].
+/// Access of another thread to a table, see [`crate::RouteTable::reader`].
 ///
 /// Memory that the table's owner frees is not used again before every reader has begun another
-/// batch, or [rests](Self::rest). A reader that does neither holds up the reuse of free room, but
-/// no other thread.
+/// batch, or [rests](Self::rest). A reader that does neither delays the reuse of free room, but no
+/// other thread.
 pub struct Reader<T: Arrays> {
     pass: Pass,
     shared: Arc<Shared<T>>,
@@ -93,8 +94,8 @@ impl<T: Arrays> Reader<T> {
         Self { pass, shared }
     }
 
-    /// For look-ups that come together, 32 to 256 of them. Changes that were made before are seen,
-    /// later ones at once or by the next batch.
+    /// The table for a batch of 32 to 256 look-ups. It has all earlier changes; later ones appear
+    /// at once or in the next batch.
     #[inline]
     pub fn batch(&mut self) -> Batch<'_, T> {
         self.pass.pass();
@@ -104,14 +105,14 @@ impl<T: Arrays> Reader<T> {
         })
     }
 
-    /// Says that there will be no look-up for some time: to be called before sleeping. The next
-    /// batch costs a fence more than others.
+    /// Announces that there will be no look-up for some time: call it before sleeping. The next
+    /// batch costs an additional fence.
     pub fn rest(&mut self) {
         self.pass.rest();
     }
 }
 
-/// A table as it is read, see [`Reader::batch`]. To be dropped soon: what is freed waits for it.
+/// The table for a batch, see [`Reader::batch`]. Drop it soon: freed memory waits for it.
 pub struct Batch<'a, T: Arrays>(View<'a, T>);
 
 enum View<'a, T: Arrays> {
@@ -120,7 +121,7 @@ enum View<'a, T: Arrays> {
 }
 
 impl<T: Arrays> Batch<'_, T> {
-    /// As [`crate::RouteTable::lookup`].
+    /// Like [`crate::RouteTable::lookup`].
     #[inline]
     pub fn lookup(&self, address: T::Address) -> Option<NextHop> {
         match &self.0 {
@@ -136,7 +137,7 @@ impl<T: Arrays> Batch<'_, T> {
         }
     }
 
-    /// As [`crate::RouteTable::lookup_batch`].
+    /// Like [`crate::RouteTable::lookup_batch`].
     #[inline]
     pub fn lookup_batch(&self, addresses: &[T::Address], next_hops: &mut [u16]) {
         match &self.0 {
@@ -145,7 +146,7 @@ impl<T: Arrays> Batch<'_, T> {
                 if many.default().stayed(|| many.entries(addresses, next_hops)) {
                     return;
                 }
-                // No default route changes as often as to disturb each of these.
+                // The default route does not change often enough to disturb each of these.
                 for (next_hop, &address) in next_hops.iter_mut().zip(addresses) {
                     *next_hop = self.lookup(address).map_or(0, NextHop::get);
                 }
@@ -191,7 +192,7 @@ mod tests {
         for stays in [true, false] {
             drop(reader.batch());
             let mut last = Ok(None);
-            // Twice as many as there are groups, one at a time.
+            // Twice as many routes as there are groups, one at a time.
             for number in 0..1 << 16 {
                 if !stays && number % 1024 == 0 {
                     drop(reader.batch());

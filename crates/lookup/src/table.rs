@@ -1,4 +1,4 @@
-//! Routes on record, and beside them what packets look at.
+//! Recorded routes, and the arrays for look-ups.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::routes::{Address, Routes};
 use crate::shared::{Reader, Shared};
 use crate::{NextHop, RouteTable, TableFull};
 
-/// The data that look-ups read where there are many routes.
+/// The data that look-ups read if there are many routes.
 pub trait Entries: Send + Sync + 'static {
     /// Of the packets.
     type Address: Address;
@@ -49,12 +49,12 @@ pub trait Arrays: Sized {
     where
         (Self::Address, u8): Prefix<R = Self::Address>;
 
-    /// Gives all addresses of a prefix that no longer route covers this answer.
+    /// Sets the answer of all addresses of a prefix that no longer route covers.
     fn paint(&mut self, routes: &Routes<Self::Address>, prefix: (Self::Address, u8), answer: u16)
     where
         (Self::Address, u8): Prefix<R = Self::Address>;
 
-    /// Frees what only this prefix needed, which is no route any more.
+    /// Frees memory that only this removed prefix needed.
     fn clear_way(
         &mut self,
         routes: &Routes<Self::Address>,
@@ -75,10 +75,10 @@ where
     routes: Routes<T::Address>,
     few: Few<T::Address>,
     pub(crate) many: Option<Box<T>>,
-    /// Those of `many`, one step nearer for look-ups.
+    /// The entries of `many`, with one indirection less.
     pub(crate) entries: Option<Arc<T::Entries>>,
     readers: Readers,
-    /// Where readers find it, once there was one.
+    /// The readers' part, once there was a reader.
     shared: Option<Arc<Shared<T>>>,
 }
 
@@ -102,7 +102,7 @@ where
         self.many.is_some()
     }
 
-    /// Goes on with arrays.
+    /// Changes to arrays.
     fn grow(&mut self) -> Result<(), TableFull> {
         let mut many = T::new();
         for (prefix, next_hop) in self.routes.iter() {
@@ -190,7 +190,7 @@ where
         let Some(entries) = &self.entries else {
             return NextHop::from_entry(self.few.entry(address));
         };
-        // Asked for as one, these cost the loop around it three instructions more.
+        // One call for both would cost the loop around it three more instructions.
         let (entry, default) = (entries.found(address), entries.default().hop());
         NextHop::from_entry(if entry == 0 { default } else { entry })
     }

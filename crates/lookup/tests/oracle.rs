@@ -6,19 +6,18 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 
-/// Bits of an address, the first ones at the left, so that both kinds can be
-/// generated and judged as one.
+/// Bits of an address, left-aligned, so that both families can be generated and checked alike.
 type Bits = u128;
 
 #[derive(Clone, Copy, Debug)]
 enum Change {
     Insert(Bits, u8, u16),
     Remove(Bits, u8),
-    /// Removes the route with this number, modulo how many there are.
+    /// Removes the route with this number, modulo the number of routes.
     RemoveOne(usize),
 }
 
-/// Routes that cover each other often: few bits vary, at all depths.
+/// Routes that often cover each other: few bits vary, at all depths.
 fn change(width: u8) -> impl Strategy<Value = Change> {
     let bits = prop_oneof![
         4 => (0u128..16, 0u128..4, 0u128..4).prop_map(move |(top, middle, low)| {
@@ -42,7 +41,7 @@ fn mask(len: u8) -> Bits {
     !Bits::MAX.checked_shr(len.into()).unwrap_or(0)
 }
 
-/// The plainest table there is.
+/// The simplest possible table.
 #[derive(Default)]
 struct Scan(Vec<(Bits, u8, NextHop)>);
 
@@ -63,8 +62,7 @@ impl Scan {
         holding.max_by_key(|(_, len, _)| len).map(|(_, _, hop)| *hop)
     }
 
-    /// Addresses at which answers may change: the ends of all routes and what lies
-    /// beside them.
+    /// Addresses at which answers may change: the ends of all routes and their neighbours.
     fn edges(&self, width: u8) -> Vec<Bits> {
         let one = 1u128 << (128 - width);
         let ends = self.0.iter().flat_map(|&(bits, len, _)| [bits, bits | !mask(len)]);
@@ -144,7 +142,7 @@ proptest! {
     }
 }
 
-/// Up to 150 routes and down to none: where tables change their form.
+/// Up to 150 routes and down to none: tables change their form in this range.
 #[test]
 fn few_routes_become_many() {
     let mut runner = TestRunner::deterministic();

@@ -1,5 +1,5 @@
-//! Tables that are read while they are written: every answer is one that the table gave at some
-//! moment of the batch.
+//! Reads tables while they change: every answer must be one that the table gave at some time during
+//! the batch.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use europa_packet::{Ipv4Prefix, Ipv6Prefix};
 
 /// First bits of an address at the left, and how many count.
 type Route = (u128, u8);
-/// A route that gets this next hop, or goes.
+/// A route that gets this next hop, or is removed.
 type Change = (Route, Option<u16>);
 
 const READERS: usize = 2;
@@ -32,7 +32,7 @@ fn mask(len: u8) -> u128 {
     !u128::MAX.checked_shr(len.into()).unwrap_or(0)
 }
 
-/// Changes that lead back to where they began, and what a table answers after each.
+/// Changes that return to the first state, and a table's answers after each.
 struct Cycle {
     changes: Vec<Change>,
     addresses: Vec<u128>,
@@ -41,7 +41,7 @@ struct Cycle {
 }
 
 impl Cycle {
-    /// At most so many routes at a time, of a few /24s and what lies in them.
+    /// At most this many routes at a time, in a few /24s.
     fn new(random: &mut Random, width: u8, steps: usize, routes: usize) -> Self {
         let mut table: HashMap<Route, u16> = HashMap::new();
         let mut there: Vec<Route> = Vec::new();
@@ -114,7 +114,8 @@ impl Cycle {
     }
 }
 
-/// Has a writer go through the cycle for some time, beside readers. How many batches these read.
+/// Runs a writer through the cycle for some time, beside readers. Returns the number of batches
+/// that they read.
 fn run<T: RouteTable + Send>(
     mut table: T,
     cycle: &Cycle,
@@ -163,7 +164,8 @@ where
             for (route, hop) in &cycle.changes {
                 begun.store(step + 1, Ordering::SeqCst);
                 match hop.and_then(NextHop::new) {
-                    // Full until readers have gone on: one of them may be kept off its core.
+                    // Full until readers have passed a quiescent state: one of them may have no
+                    // core.
                     Some(hop) => {
                         while table.insert(prefix(*route), hop).is_err() {
                             std::thread::yield_now();
@@ -211,7 +213,7 @@ fn every_answer_is_an_old_or_a_new_one() {
     }
 }
 
-/// Again and again, in the middle of a cycle that begins with none.
+/// Repeatedly, in the middle of a cycle that begins with an empty table.
 #[test]
 fn tables_become_large_while_they_are_read() {
     let mut random = Random(2);

@@ -1,5 +1,5 @@
-//! Both tables against `prefix-trie` on a full Internet table, where there is one:
-//! beside the repository, in `../shared/data`.
+//! Compares both tables with `prefix-trie` on a full Internet table, if `../shared/data` beside the
+//! repository has one.
 
 mod common;
 
@@ -20,15 +20,15 @@ fn tables() -> Vec<Table> {
         if path.exists() {
             tables.push(common::read(&path).unwrap());
         } else {
-            // Not by a macro, whose output the test runner would hide.
+            // Not by a macro, as the test runner would hide its output.
             let _ = writeln!(std::io::stderr(), "skipped: no {}", path.display());
         }
     }
     tables
 }
 
-/// Inserts everything, removes every third route, puts every ninth back with
-/// another next hop, and asks after each stage.
+/// Inserts all routes, removes every third, restores every ninth with another next hop, and
+/// compares after each stage.
 macro_rules! stages {
     ($routes:expr, $table:expr, $net:ident, $ip:ty, $address:ident) => {{
         let (routes, mut table, mut random) = ($routes, $table, Random(1));

@@ -1,12 +1,12 @@
-//! How many frames of 64 bytes pass between two processes over memif, each on a core of its
-//! own: ours, and DPDK's testpmd where it is installed, one after the other in the same run.
+//! Measures how many frames of 64 bytes pass between two processes over memif, each on its own
+//! core: Europa's, and DPDK's testpmd if it is installed, in turns in the same run.
 //!
 //! ```text
 //! cargo run --release -p europa-memif --example memif_rate [SECONDS [ROUNDS]]
 //! ```
 //!
-//! Cases: *one way*, a source and a sink; *echo*, a source whose frames come back. Roles: the
-//! sender is the client. testpmd's figures are its own port statistics of the receiving side.
+//! Cases: *one way*, a source and a sink; *echo*, a source whose frames return. Roles: the sender
+//! is the client. testpmd's figures are its own port statistics of the receiving side.
 
 use std::error::Error;
 use std::path::Path;
@@ -21,10 +21,10 @@ use nix::unistd::Pid;
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const FRAME_BYTES: usize = 64;
-/// As testpmd has by default.
+/// The default of testpmd.
 const BATCH: usize = 32;
-/// A buffer. No multiple of 128, as packet pools have none: the first lines of buffers that are
-/// 2048 bytes apart would compete for a few places of the first-level cache.
+/// Distance of buffers. Not 2048, as in packet pools: then the first lines of all buffers would
+/// share a few places of the first-level cache.
 const ROOM: usize = 2112;
 const CASES: [Case; 2] = [Case::OneWay, Case::Echo];
 
@@ -72,7 +72,7 @@ fn figures(rates: &mut [f64]) -> String {
     format!("{:6.2} Mpps ({})", rates[rates.len() / 2], all.join(" "))
 }
 
-/// Runs both halves as processes; the source says how many frames a second have arrived.
+/// Runs both halves as processes; the source prints how many frames a second have arrived.
 fn our_rate(case: &str, seconds: u64, batch: usize) -> Result<f64> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("memif.sock");
@@ -144,7 +144,7 @@ fn connected(port: &mut Port) -> Result<Option<Link>> {
     }
 }
 
-/// Sends as fast as it can, and takes echoed frames, until the other side goes.
+/// Sends as fast as possible, and receives echoed frames, until the other side ends.
 fn source(port: &mut Port, mut link: Link, case: Case, batch: usize) -> Result<()> {
     let memory = vec![[7_u8; FRAME_BYTES]; batch];
     let frames: Vec<&[u8]> = memory.iter().map(|frame| &frame[..]).collect();
@@ -163,8 +163,8 @@ fn source(port: &mut Port, mut link: Link, case: Case, batch: usize) -> Result<(
     }
 }
 
-/// Takes frames, sends them back in the case of an echo, and prints how many a second there were,
-/// without the first half second.
+/// Receives frames, returns them in the case of an echo, and prints their rate, without the first
+/// half second.
 fn sink(
     port: &mut Port,
     mut link: Link,
@@ -210,7 +210,7 @@ fn buffers(room: &mut [[u8; ROOM]]) -> Vec<Buffer<'_>> {
     room.iter_mut().map(|bytes| Buffer { bytes, length: 0 }).collect()
 }
 
-/// Two testpmd; `None` where it is not installed. Its first seconds do not count.
+/// Two testpmd; `None` if it is not installed. The first seconds do not count.
 fn testpmd_rate(case: Case, seconds: u64) -> Result<Option<f64>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("memif.sock");
@@ -227,7 +227,7 @@ fn testpmd_rate(case: Case, seconds: u64) -> Result<Option<f64>> {
     let client = testpmd(&path, "client", client_mode, &folder.path().join("other"))?;
     std::thread::sleep(Duration::from_secs(seconds + 4));
     for mut child in [client, server] {
-        // It writes what it has to say when it ends in peace.
+        // It prints its results at a regular end.
         kill(Pid::from_raw(child.id().try_into()?), signal::Signal::SIGINT)?;
         child.wait()?;
     }
@@ -243,7 +243,7 @@ fn testpmd_rate(case: Case, seconds: u64) -> Result<Option<f64>> {
     Ok(rates.get(rates.len() / 2).map(|rate| rate / 1e6))
 }
 
-/// Starts one; both its threads have the core that ours would have.
+/// Starts one; both its threads use the core that Europa's would use.
 fn testpmd(path: &Path, role: &str, mode: &str, log: &Path) -> Result<Child> {
     let core = usize::from(role == "client");
     let socket = path.display();

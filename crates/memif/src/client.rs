@@ -1,5 +1,5 @@
-//! A client's side of making a connection: it says one thing after the other, each when the
-//! server has acknowledged the one before.
+//! A client's side of making a connection: it sends its messages one by one, each when the server
+//! has acknowledged the former one.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -22,11 +22,11 @@ struct Offer {
     server: String,
     to_server: Vec<Ring>,
     to_client: Vec<Ring>,
-    /// Unsent messages, with a copy of the descriptor that goes with each.
+    /// Unsent messages, each with a copy of its descriptor.
     unsaid: VecDeque<(Message, Option<OwnedFd>)>,
 }
 
-/// How far it has come.
+/// Its progress.
 enum Step {
     /// The server sends first.
     Greeting,
@@ -47,7 +47,7 @@ impl Client {
         Self { step: Step::Greeting }
     }
 
-    /// Takes a message: what to say next, and the rings once all is said.
+    /// Handles a message. Returns the next message, and the rings when the connection is complete.
     pub(crate) fn take(
         &mut self,
         config: &Config,
@@ -66,7 +66,7 @@ impl Client {
                 });
                 Ok((Some((init, None)), None))
             }
-            // After the last one only the confirmation can come.
+            // After the last message only the confirmation can follow.
             (Step::Offering(offer), Message::Ack) if !offer.unsaid.is_empty() => {
                 Ok((offer.unsaid.pop_front(), None))
             }
@@ -112,7 +112,7 @@ fn offer(config: &Config, hello: Hello) -> Result<Offer, MemifError> {
         rings(config.receive_rings, hello.last_to_client),
         config.log2_entries.min(hello.log2_entries),
     )
-    // Not more than the configuration's, which has been checked.
+    // No more than the configuration's number, which has been checked.
     .map_err(|_| MemifError::Kernel {
         doing: "lay out rings",
         source: nix::errno::Errno::ENOMEM,

@@ -3,11 +3,11 @@
 use crate::error::ConfigError;
 use crate::wire::SECRET_BYTES;
 
-/// The longest ring: its indices have 16 bits, and DPDK goes as far.
+/// The longest ring: its indices have 16 bits, and DPDK has the same limit.
 pub(crate) const MOST_LOG2_ENTRIES: u8 = 14;
-/// As many rings as DPDK has in a direction.
+/// Most rings in a direction, as in DPDK.
 const MOST_RINGS: u16 = 255;
-/// The largest need of a frame: anything shorter fits into a buffer of this many.
+/// Smallest buffer: any short frame fits into it.
 const LEAST_BUFFER_BYTES: u32 = 64;
 
 /// Which side of a connection an interface is.
@@ -22,21 +22,21 @@ pub enum Role {
 /// One interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
-    /// Number on its socket: both sides say the same.
+    /// Number on its socket: both sides have the same.
     pub id: u32,
-    /// Name shown to the peer; 31 bytes of it.
+    /// Name shown to the peer; up to 31 bytes of it.
     pub name: String,
-    /// The secret that both sides share; zeros for none.
+    /// The shared secret of both sides; zeros for none.
     pub secret: [u8; SECRET_BYTES],
     /// Rings to receive from: a client has so many, or as many as its server takes; a server
     /// takes so many at most.
     pub receive_rings: u16,
     /// Rings to transmit into, likewise.
     pub transmit_rings: u16,
-    /// Entries of a ring as power of two, 0 to 14: what a client wants and a server takes at most.
+    /// Entries of a ring as power of two, 0 to 14: a client's request, and a server's limit.
     pub log2_entries: u8,
-    /// Client: bytes of a buffer. DPDK as a server of old writes up to 2048 bytes into any
-    /// buffer, so have no fewer with it.
+    /// Client: bytes of a buffer. Old versions of DPDK as server write up to 2048 bytes into any
+    /// buffer, so use at least that with them.
     pub buffer_bytes: u32,
     /// Server: memory that a client may have mapped here, bytes. Touched pages of it count as
     /// memory of the process that touches them first.
@@ -62,7 +62,7 @@ impl Config {
     /// Checks the numbers.
     ///
     /// # Errors
-    /// The first field that cannot be so.
+    /// The first invalid field.
     pub fn check(&self) -> Result<(), ConfigError> {
         let rings = "it must be 1 to 255";
         let fields = [

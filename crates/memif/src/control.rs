@@ -21,7 +21,7 @@ impl Control {
     }
 
     /// Sends a message. Each side waits for the other's answer before it sends another one, so
-    /// there is room, unless the peer reads nothing.
+    /// there is room, unless the peer does not read.
     pub(crate) fn send(
         &self,
         message: &Message,
@@ -41,8 +41,8 @@ impl Control {
         }
     }
 
-    /// Takes the next message with the descriptor that belongs to it; `None` when there is none
-    /// yet. All other descriptors that came are closed.
+    /// Takes the next message with its descriptor; `None` if there is none yet. All other received
+    /// descriptors are closed.
     pub(crate) fn receive(&self) -> Result<Option<(Message, Option<OwnedFd>)>, MemifError> {
         let (bytes, length, mut descriptors) = match sys::receive(&self.socket) {
             Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
@@ -64,7 +64,7 @@ impl Control {
         Ok(Some((message, descriptors.pop())))
     }
 
-    /// Says goodbye and why, as far as the peer listens.
+    /// Sends a disconnect with the reason, if the peer still reads.
     pub(crate) fn refuse(&self, why: &MemifError) {
         let known = matches!(why, MemifError::Gone | MemifError::Disconnected { .. });
         if !known {
@@ -72,7 +72,7 @@ impl Control {
         }
     }
 
-    /// Says goodbye, as far as the peer listens.
+    /// Sends a disconnect, if the peer still reads.
     pub(crate) fn goodbye(&self, reason: &str) {
         let _ = self.send(&Message::Disconnect { code: 0, reason: reason.to_owned() }, None);
     }

@@ -10,10 +10,10 @@ pub enum MemifError {
     /// The other process has closed its socket, or has ended.
     #[error("the peer has gone")]
     Gone,
-    /// The peer said goodbye.
+    /// The peer has disconnected.
     #[error("the peer disconnected: {reason} (code {code})")]
     Disconnected {
-        /// The peer's error code; 0 mostly.
+        /// The peer's error code; usually 0.
         code: u32,
         /// The peer's reason.
         reason: String,
@@ -21,7 +21,7 @@ pub enum MemifError {
     /// The peer broke the protocol, or asks for the impossible.
     #[error("the peer is refused: {0}")]
     Refused(#[from] Violation),
-    /// The interface cannot be as it is configured.
+    /// The configuration of the interface is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The kernel.
@@ -44,7 +44,7 @@ pub enum MemifError {
     },
 }
 
-/// Says what was tried when the kernel refuses it.
+/// Adds the attempted operation to an error of the kernel.
 pub(crate) trait Doing<T> {
     fn doing(self, doing: &'static str) -> Result<T, MemifError>;
 }
@@ -67,7 +67,7 @@ pub struct ConfigError {
     pub wanted: &'static str,
 }
 
-/// A peer's violation of the protocol, or of the limits set for it.
+/// Unknown type of message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Violation {
     /// A message has not 128 bytes.
@@ -76,7 +76,7 @@ pub enum Violation {
     /// No such type of message.
     #[error("a message of unknown type {0}")]
     MessageType(u16),
-    /// A message that does not come at this point.
+    /// A message that is not valid in this state.
     #[error("{found} while waiting for {wanted}")]
     Unexpected {
         /// The received message.
@@ -89,9 +89,9 @@ pub enum Violation {
     Descriptors {
         /// The message.
         message: &'static str,
-        /// How many came.
+        /// Number of received descriptors.
         found: usize,
-        /// How many belong to it.
+        /// Expected number.
         wanted: usize,
     },
     /// The peer reads nothing.
@@ -111,13 +111,13 @@ pub enum Violation {
     /// The interface has a peer.
     #[error("interface {0} is connected already")]
     Taken(u32),
-    /// IP packets or something else than frames.
+    /// IP packets or another mode that is not Ethernet.
     #[error("interface mode {0}; only Ethernet (0) is served")]
     Mode(u8),
-    /// Not the secret that was agreed on.
+    /// The wrong secret.
     #[error("a wrong secret")]
     Secret,
-    /// Its memory cannot be relied on.
+    /// Its memory is not safe to use.
     #[error(
         "region {0} could shrink while it is used: its file has no F_SEAL_SHRINK and refuses it \
          (DPDK: leave out zero-copy)"
@@ -126,7 +126,7 @@ pub enum Violation {
     /// Its memory is of huge pages, which can run out while it is used.
     #[error("region {0} is not of ordinary pages (DPDK: leave out zero-copy)")]
     HugePages(u16),
-    /// The file is shorter than the region is said to be.
+    /// The file is shorter than the announced region.
     #[error("region {index} is said to have {said} bytes; its file has {found}")]
     RegionBytes {
         /// Number of the region.
@@ -144,24 +144,24 @@ pub enum Violation {
         /// Bytes allowed.
         most: u64,
     },
-    /// Regions come in order, and not without end.
+    /// Regions must be numbered in order, and are limited.
     #[error("region {found}; next is region {next}, and there may be {most}")]
     RegionIndex {
         /// Number given.
         found: u16,
-        /// Number wanted.
+        /// Expected number.
         next: u16,
-        /// How many there may be.
+        /// Limit.
         most: u16,
     },
-    /// Rings of a direction come in order, and not without end.
+    /// Rings of a direction must be numbered in order, and are limited.
     #[error("ring {found}; next in this direction is ring {next}, and there may be {most}")]
     RingIndex {
         /// Number given.
         found: u16,
-        /// Number wanted.
+        /// Expected number.
         next: u16,
-        /// How many there may be.
+        /// Limit.
         most: u16,
     },
     /// A ring is too long.
@@ -172,25 +172,25 @@ pub enum Violation {
         /// The largest allowed.
         most: u8,
     },
-    /// A ring that does not lie in its region, or not on a multiple of 8.
+    /// A ring that is not inside its region, or not at a multiple of 8.
     #[error("a ring at byte {offset} of region {region}, where it has no room")]
     RingPlace {
         /// Number of the region.
         region: u16,
-        /// Where it begins in it, bytes.
+        /// Its offset there, bytes.
         offset: u32,
     },
     /// Memory of the peer's own beside the descriptors.
     #[error("rings with private headers of {0} bytes; they are not supported")]
     PrivateHeader(u16),
-    /// No ring where one should be.
+    /// There is no ring at the announced place.
     #[error("no ring begins at byte {offset} of region {region}: {found:#x} instead of its mark")]
     Cookie {
         /// Number of the region.
         region: u16,
-        /// Where it should begin, bytes.
+        /// Its announced offset, bytes.
         offset: u32,
-        /// Found there.
+        /// The value found there.
         found: u32,
     },
     /// The descriptor of a ring cannot wake its reader.
@@ -210,7 +210,7 @@ pub enum Violation {
 /// [`Port::disconnect`](crate::Port::disconnect).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// An index is further than the ring is long, or went back.
+    /// An index is further ahead than the ring is long, or has decreased.
     #[error("its index says {found} of {entries} entries")]
     Index {
         /// Entries between both sides' indices.
@@ -218,12 +218,12 @@ pub enum Fault {
         /// Entries of the ring.
         entries: u16,
     },
-    /// A client offers a buffer that is not there.
+    /// A client offers a buffer outside its regions.
     #[error("it offers a buffer of {bytes} bytes at byte {offset} of region {region}")]
     Buffer {
         /// Number of the region.
         region: u16,
-        /// Where it begins, bytes.
+        /// Its offset, bytes.
         offset: u32,
         /// Its length, bytes.
         bytes: u32,

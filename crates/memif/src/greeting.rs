@@ -1,4 +1,4 @@
-//! Clients that have connected to a socket and not said yet which of its interfaces they want.
+//! Clients that have connected to a socket but not named an interface yet.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,28 +9,28 @@ use crate::error::{MemifError, Violation};
 use crate::server;
 use crate::wire::{Init, Message};
 
-/// Clients that may be silent at the same time on one socket. The next one takes the place of the
-/// oldest, so a silent peer holds up no other.
+/// Most silent clients of one socket at the same time. The next one replaces the oldest, so a
+/// silent peer blocks no other.
 pub const MOST_SILENT: usize = 16;
 
-/// A client that has said which interface it wants.
+/// A client that has named its interface.
 pub struct Greeting {
     control: Control,
     init: Init,
 }
 
 impl Greeting {
-    /// Number of the interface that it wants.
+    /// Number of the requested interface.
     pub fn id(&self) -> u32 {
         self.init.id
     }
 
-    /// How its program calls itself.
+    /// Name of its program.
     pub fn application(&self) -> &str {
         &self.init.name
     }
 
-    /// Sends it away: there is no such interface.
+    /// Rejects it: there is no such interface.
     pub fn refuse(self) {
         self.control.refuse(&Violation::NoInterface(self.init.id).into());
     }
@@ -40,18 +40,18 @@ impl Greeting {
     }
 }
 
-/// The clients of one socket that have not said which interface they want.
+/// The clients of one socket that have not named their interface.
 #[derive(Default)]
 pub struct Greetings {
     silent: VecDeque<Control>,
 }
 
 impl Greetings {
-    /// Greets a client that has just been accepted, and tells it what an interface like this one
-    /// takes: whichever it wants of the socket's should take as much.
+    /// Greets a newly accepted client with the limits of an interface. All interfaces of the socket
+    /// should have the same limits.
     ///
     /// # Errors
-    /// When the client has gone already.
+    /// The client has closed already.
     pub fn add(&mut self, socket: OwnedFd, like: &Config) -> Result<(), MemifError> {
         let control = Control::new(socket);
         control.send(&server::hello(like), None)?;
@@ -64,16 +64,16 @@ impl Greetings {
         Ok(())
     }
 
-    /// Readable when [`process`](Self::process) has something to do.
+    /// Readable when [`process`](Self::process) has work.
     pub fn control_fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.silent.iter().map(AsFd::as_fd)
     }
 
-    /// Takes what the clients have said: the next one that wants an interface, `None` when
-    /// there is none for now. Clients that go are forgotten.
+    /// Reads the clients' messages. Returns the next client that names an interface; `None` if
+    /// there is none now. Closed clients are removed.
     ///
     /// # Errors
-    /// Why a client was refused, which it has been told.
+    /// The reason why a client was refused, which it has received.
     pub fn process(&mut self) -> Result<Option<Greeting>, MemifError> {
         for position in 0..self.silent.len() {
             let Some(control) = self.silent.get(position) else { break };

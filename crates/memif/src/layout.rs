@@ -1,4 +1,4 @@
-//! Where things lie: the fields of a ring, and the memory that a client makes.
+//! The layout of a ring, and of the memory that a client makes.
 //!
 //! A ring is a header of two cache lines and its descriptors, of 16 bytes each:
 //!
@@ -20,7 +20,7 @@ pub(crate) const DESCRIPTORS: usize = 128;
 pub(crate) const DESCRIPTOR_BYTES: usize = 16;
 /// In a ring's flags: the receiver wants no interrupts.
 pub(crate) const MASK_INTERRUPT: u16 = 1;
-/// In a descriptor's flags: the frame goes on in the next descriptor.
+/// In a descriptor's flags: the frame continues in the next descriptor.
 pub(crate) const NEXT: u16 = 1;
 
 /// Bytes of a ring with 2^`log2_entries` descriptors.
@@ -53,15 +53,15 @@ impl Head {
 const _: () =
     assert!(cfg!(target_endian = "little"), "memif is written for little-endian machines");
 
-/// The one region of a client: rings to the server, rings to the client, their buffers in the
-/// same order.
+/// The only region of a client: rings to the server, rings to the client, their buffers in the same
+/// order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Layout {
     pub(crate) to_server: u16,
     pub(crate) to_client: u16,
     pub(crate) log2_entries: u8,
     pub(crate) buffer_bytes: u32,
-    /// From one buffer to the next, bytes.
+    /// Distance between buffers, bytes.
     pub(crate) stride: u32,
     buffers: u32,
     pub(crate) bytes: u32,
@@ -93,13 +93,13 @@ impl Layout {
         Ok(Self { to_server, to_client, log2_entries, buffer_bytes, stride, buffers, bytes })
     }
 
-    /// Where ring `index` of a direction begins, bytes.
+    /// Offset of ring `index` of a direction, bytes.
     pub(crate) fn ring(&self, to_server: bool, index: u16) -> u32 {
         // Inside the region, so below 4 GiB.
         (self.position(to_server, index) as usize * ring_bytes(self.log2_entries)) as u32
     }
 
-    /// Where the first buffer of a ring begins, bytes.
+    /// Offset of a ring's first buffer, bytes.
     pub(crate) fn first_buffer(&self, to_server: bool, index: u16) -> u32 {
         // As above.
         self.buffers + self.position(to_server, index) * (self.stride << self.log2_entries)
@@ -121,7 +121,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Rings and buffers lie side by side in the region, none in another.
+        /// Rings and buffers in the region do not overlap.
         #[test]
         fn nothing_overlaps(
             receive_rings in 1u16..6, transmit_rings in 1u16..6, log2_entries in 0u8..8,

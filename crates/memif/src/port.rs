@@ -1,4 +1,4 @@
-//! An interface, whose peers come and go.
+//! An interface with successive peers.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -12,7 +12,7 @@ use crate::server::{self, Server};
 use crate::sys::Signal;
 use crate::wire::Message;
 
-/// Messages taken in one go: a connection of two rings takes seven.
+/// Most messages handled in one call: a connection of two rings needs seven.
 const MOST_MESSAGES: usize = 64;
 
 enum Side {
@@ -36,7 +36,7 @@ pub enum Event {
 }
 
 /// An interface of either role. It has at most one peer, opens no path, has no thread and never
-/// waits: its owner polls [`control_fd`](Self::control_fd) and calls [`process`](Self::process).
+/// blocks: its owner polls [`control_fd`](Self::control_fd) and calls [`process`](Self::process).
 pub struct Port {
     role: Role,
     config: Config,
@@ -48,7 +48,7 @@ impl Port {
     /// Makes an interface that has no peer yet.
     ///
     /// # Errors
-    /// A field of the configuration that cannot be so.
+    /// An invalid field of the configuration.
     pub fn new(role: Role, config: Config, signal: Signal) -> Result<Self, ConfigError> {
         config.check()?;
         Ok(Self { role, config, signal, connection: None })
@@ -69,7 +69,7 @@ impl Port {
         self.connection.as_ref().is_some_and(|connection| connection.connected)
     }
 
-    /// Client: begins with a socket that is connected to a server, in place of any before.
+    /// Client: starts with a socket that is connected to a server, replacing a former one.
     pub fn connect(&mut self, socket: OwnedFd) {
         self.disconnect("a new connection");
         self.connection = Some(Connection {
@@ -79,11 +79,11 @@ impl Port {
         });
     }
 
-    /// Server: takes a client that has asked for this interface. One that has not connected
-    /// wholly makes place for it.
+    /// Server: accepts a client that has requested this interface. It replaces a client whose
+    /// connection is incomplete.
     ///
     /// # Errors
-    /// Why the client was refused, which it has been told.
+    /// The reason why the client was refused, which it has received.
     pub fn accept(&mut self, greeting: Greeting) -> Result<(), MemifError> {
         let (control, init) = greeting.into_parts();
         let check = || {
@@ -104,13 +104,13 @@ impl Port {
         Ok(())
     }
 
-    /// Readable when [`process`](Self::process) has something to do; `None` without a peer.
+    /// Readable when [`process`](Self::process) has work; `None` without a peer.
     pub fn control_fd(&self) -> Option<BorrowedFd<'_>> {
         self.connection.as_ref().map(|connection| connection.control.as_fd())
     }
 
-    /// Takes what the peer has said. Call it again until there is no event. Without one it has
-    /// done at most 64 messages: if there are more, the descriptor is still readable.
+    /// Handles the peer's messages. Call it again until there is no event. A call without an event
+    /// handles at most 64 messages; then the descriptor is still readable.
     pub fn process(&mut self) -> Option<Event> {
         let connection = self.connection.as_mut()?;
         for _ in 0..MOST_MESSAGES {
@@ -128,7 +128,7 @@ impl Port {
         None
     }
 
-    /// Ends the connection, if there is one, and tells the peer why: after a
+    /// Ends the connection, if there is one, and sends the peer the reason: after a
     /// [`Fault`](crate::Fault) of a ring, for instance. Its rings must be dropped.
     pub fn disconnect(&mut self, reason: &str) {
         if let Some(connection) = self.connection.take() {
@@ -144,7 +144,7 @@ impl Drop for Port {
 }
 
 impl Connection {
-    /// Takes one message, if there is one, and answers it.
+    /// Handles one message, if there is one, and answers it.
     fn step(
         &mut self,
         config: &Config,

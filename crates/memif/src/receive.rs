@@ -15,15 +15,15 @@ use crate::layout::{MASK_INTERRUPT, NEXT};
 use crate::ring::{AHEAD, Buffers, Counters, MOST_FRAME_BYTES, Parts, Ring};
 use crate::sys::{Chunk, drain};
 
-/// Buffers that one frame may be spread over.
+/// Most buffers of one frame.
 const MOST_SEGMENTS: usize = 64;
 
 /// Room for a received frame.
 #[derive(Debug)]
 pub struct Buffer<'a> {
-    /// Where it goes.
+    /// The destination.
     pub bytes: &'a mut [u8],
-    /// Its length, bytes; set when it is received.
+    /// Its length, bytes; set by a receive.
     pub length: usize,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Frame<'a> {
         self.bytes
     }
 
-    /// The parts it is spread over, one mostly.
+    /// The frame's parts, usually one.
     #[inline(always)]
     pub fn segments(&self) -> &'a [Chunk<'a>] {
         self.segments
@@ -59,8 +59,8 @@ impl<'a> Frame<'a> {
         true
     }
 
-    /// Copies it to byte `offset` of a mapping; false, and nothing copied, when it has no
-    /// room there.
+    /// Copies it to byte `offset` of a mapping. Without room there, returns false and copies
+    /// nothing.
     #[inline(always)]
     pub fn copy_to_mapping(&self, to: &Mapping, offset: usize) -> bool {
         if offset.checked_add(self.bytes).is_none_or(|end| end > to.bytes()) {
@@ -75,8 +75,8 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// The receiving end of a ring. It stays usable, and receives nothing more, when its
-/// connection has ended.
+/// The receiving end of a ring. After its connection has ended, it can still be called but receives
+/// nothing.
 pub struct Receiver {
     ring: Ring,
     /// The next descriptor to read.
@@ -97,8 +97,9 @@ impl Receiver {
         Self { ring, next: 0, counters: Counters::default() }
     }
 
-    /// Receives frames by copying them, as many as there are buffers at most; says how many. A
-    /// frame that is longer than its buffer is dropped and counted. No system call, no allocation.
+    /// Receives frames by copying them, at most one for each buffer. Returns their number. A frame
+    /// that is longer than its buffer is dropped and counted. Needs no system call and no
+    /// allocation.
     ///
     /// # Errors
     /// When the peer has broken the ring; then it stays broken.
@@ -122,10 +123,10 @@ impl Receiver {
         result.map(|_| filled)
     }
 
-    /// Shows up to `most` frames, then gives their memory back to the sender; says how many.
-    /// No system call, no allocation. From one core to another 27 million frames of 64 bytes
-    /// passed a second (`examples/memif_rate.rs`); most of the time goes into the cache lines that
-    /// move between them.
+    /// Passes up to `most` frames to the caller, then returns their memory to the sender. Returns
+    /// their number. Needs no system call and no allocation. From one core to another 27 million
+    /// frames of 64 bytes passed a second (`examples/memif_rate.rs`); most of the time goes into
+    /// the cache lines that move between them.
     ///
     /// # Errors
     /// When the peer has broken the ring; then it stays broken.
@@ -206,19 +207,19 @@ impl Receiver {
             .map_or(Ok(0), |parts| waiting(&parts, &self.ring, self.next).map(usize::from))
     }
 
-    /// Has the peer make [`interrupt_fd`](Self::interrupt_fd) readable for what it sends from now
-    /// on. True when something waits already: then there may be no interrupt for it. Takes
-    /// [`UNSEEN`](europa_pool::UNSEEN) if nothing does.
+    /// Requests that the peer makes [`interrupt_fd`](Self::interrupt_fd) readable when it sends.
+    /// Returns true if a frame waits already: then there may be no interrupt for it. If none waits,
+    /// the call takes [`UNSEEN`](europa_pool::UNSEEN).
     pub fn arm(&self) -> bool {
         self.set_flags(0);
         // The sleeper sets its flag, then checks the ring; the publisher writes the ring, then
         // reads the flag.
         fence(Ordering::SeqCst);
-        // A peer like DPDK has no such fence of its own.
+        // A peer like DPDK has no such fence.
         look_on(|| self.waiting() != Ok(0))
     }
 
-    /// Wants no more interrupts, and clears the pending one.
+    /// Disables interrupts, and clears the pending one.
     pub fn disarm(&self) {
         self.set_flags(MASK_INTERRUPT);
         drain(&self.ring.eventfd);
@@ -230,8 +231,8 @@ impl Receiver {
         }
     }
 
-    /// Readable when there is something to receive, once [armed](Self::arm). Any peer can make
-    /// it readable at any time; read it by [`disarm`](Self::disarm) only, which never waits.
+    /// Readable when there are frames to receive, once [armed](Self::arm). Any peer can make it
+    /// readable at any time; read it only by [`disarm`](Self::disarm), which never blocks.
     pub fn interrupt_fd(&self) -> BorrowedFd<'_> {
         self.ring.eventfd.as_fd()
     }
@@ -260,14 +261,14 @@ fn waiting(parts: &Parts<'_>, ring: &Ring, next: u16) -> Result<u16, Fault> {
 #[inline(always)]
 fn segment<'a, const OWN: bool>(parts: &Parts<'a>, index: u16) -> Option<Chunk<'a>> {
     let head = parts.descriptor(index);
-    // An own buffer ends where the next one begins, not where the region does.
+    // An own buffer ends at the start of the next one, not at the end of the region.
     if OWN && head.bytes > parts.empty().bytes {
         return None;
     }
     parts.chunk::<OWN>(index, head, head.bytes)
 }
 
-/// Passes a frame on if its length is one; says how long it is.
+/// Passes on a frame of valid length. Returns its length.
 #[inline(always)]
 fn pass(segments: &[Chunk<'_>], bytes: usize, take: &mut impl FnMut(Frame<'_>)) -> Option<usize> {
     if bytes == 0 || bytes > MOST_FRAME_BYTES {
@@ -277,8 +278,8 @@ fn pass(segments: &[Chunk<'_>], bytes: usize, take: &mut impl FnMut(Frame<'_>)) 
     Some(bytes)
 }
 
-/// Passes on a frame that is spread over several descriptors, at most `left`. Returns in `used` how
-/// many belong to it: all of them when its end is missing.
+/// Passes on a frame in several descriptors, at most `left`. Sets `used` to their number: all of
+/// them if the frame's end is missing.
 #[inline(never)]
 fn chain<const OWN: bool>(
     parts: &Parts<'_>,

@@ -21,20 +21,20 @@ pub const MOST_FRAME_BYTES: usize = 65535;
 /// The side that laid out the buffers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Buffers {
-    /// This side, a client: it knows where they are, whatever the peer writes.
+    /// This side, a client: it knows their places, independent of the peer's writes.
     Own {
-        /// Where that of descriptor 0 begins, bytes.
+        /// Offset of descriptor 0's buffer, bytes.
         first: u32,
-        /// From one to the next, bytes.
+        /// Distance between buffers, bytes.
         stride: u32,
         /// Length of each.
         bytes: u32,
     },
-    /// The peer: each descriptor says where, and is checked each time.
+    /// The peer: each descriptor has the place, which is checked each time.
     Peer,
 }
 
-/// A ring, its eventfd and the memory it lies in.
+/// A ring, its eventfd and its memory.
 pub(crate) struct Ring {
     memory: Arc<Memory>,
     region: u16,
@@ -86,8 +86,8 @@ impl Ring {
         })
     }
 
-    /// Ring `index` of a direction in a client's own memory, with its buffers. `None` where the
-    /// layout has none.
+    /// Ring `index` of a direction in a client's own memory, with its buffers. `None` if the layout
+    /// has no such ring.
     pub(crate) fn own(
         memory: &Arc<Memory>,
         layout: &Layout,
@@ -116,7 +116,7 @@ impl Ring {
         Some(ring)
     }
 
-    /// The fields. Always there, as they were checked when the ring was made.
+    /// The fields. Always present, as they were checked when the ring was made.
     #[inline(always)]
     pub(crate) fn parts(&self) -> Option<Parts<'_>> {
         let region = self.memory.region(self.region)?;
@@ -149,7 +149,7 @@ impl<'a> Parts<'a> {
         self.words[self.at(index)].store(head.bits(), Ordering::Relaxed);
     }
 
-    /// Where the buffer of a descriptor lies: region and offset.
+    /// The place of a descriptor's buffer: region and offset.
     #[inline(always)]
     pub(crate) fn place<const OWN: bool>(&self, index: u16, head: Head) -> (u16, u32) {
         match self.buffers {
@@ -191,7 +191,7 @@ impl<'a> Parts<'a> {
         Head { flags: 0, region: 0, bytes }
     }
 
-    /// Writes an own descriptor as it was first, with where its buffer lies.
+    /// Restores an own descriptor with the place of its buffer.
     #[inline(always)]
     pub(crate) fn restore(&self, index: u16) {
         let empty = self.empty();
@@ -200,7 +200,7 @@ impl<'a> Parts<'a> {
         self.words[self.at(index) | 1].store(u64::from(offset), Ordering::Relaxed);
     }
 
-    /// Whether the receiver wants to be woken.
+    /// Whether the receiver has requested interrupts.
     #[inline(always)]
     pub(crate) fn wants_interrupt(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & MASK_INTERRUPT == 0

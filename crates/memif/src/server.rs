@@ -1,4 +1,4 @@
-//! A server's side of making a connection: what a client may say, and when.
+//! A server's side of making a connection: the valid messages of a client in each state.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -12,8 +12,7 @@ use crate::sys::{Memory, Region, Signal};
 use crate::transmit::Transmitter;
 use crate::wire::{AddRing, Hello, Init, Message, VERSION};
 
-/// Regions that a client may have: DPDK and VPP have one, and more where they share their
-/// own packet memory.
+/// Most regions of a client: DPDK and VPP have one, and more if they share their own packet memory.
 const MOST_REGIONS: u16 = 16;
 const ETHERNET: u8 = 0;
 
@@ -39,7 +38,7 @@ pub(crate) fn admits(config: &Config, init: &Init) -> Result<(), Violation> {
     if init.mode != ETHERNET {
         return Err(Violation::Mode(init.mode));
     }
-    // All bytes are compared, so that the time says nothing about the first wrong one.
+    // All bytes are compared, so that the time reveals nothing about the first wrong one.
     let differ = init.secret.iter().zip(&config.secret).fold(0, |all, (a, b)| all | (a ^ b));
     if differ != 0 {
         return Err(Violation::Secret);
@@ -70,7 +69,7 @@ impl Server {
         }
     }
 
-    /// Takes a message: what to answer, and the rings once all is said.
+    /// Handles a message. Returns the answer, and the rings when the connection is complete.
     pub(crate) fn take(
         &mut self,
         config: &Config,
@@ -138,7 +137,7 @@ impl Server {
         } else {
             (&mut self.to_client, config.transmit_rings)
         };
-        // At most 255 of them.
+        // There are at most 255.
         let next = rings.len() as u16;
         if ring.index != next || next >= most {
             return Err(Violation::RingIndex { found: ring.index, next, most }.into());
@@ -150,8 +149,7 @@ impl Server {
         if ring.private_header_bytes != 0 {
             return Err(Violation::PrivateHeader(ring.private_header_bytes).into());
         }
-        // A receiver that wants no interrupts may still get one: it checks whether this is its
-        // place.
+        // This also tests the eventfd: a receiver may get an interrupt without a request.
         match signal.send(&eventfd) {
             Err(nix::errno::Errno::EINVAL) => return Err(Violation::NoEventfd.into()),
             other => other.doing("signal an eventfd")?,

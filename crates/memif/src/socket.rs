@@ -1,5 +1,5 @@
-//! Opening sockets by path, which needs the rights of the folder's owner. All else works with the
-//! descriptors that come from here.
+//! Opening sockets by path, which needs the rights of the folder's owner. All other modules work
+//! with descriptors.
 //!
 //! A path that begins with `@` is a name in the abstract namespace of the network namespace, DPDK's
 //! default. Any process in that namespace can connect to it; for a path, its owner and mode decide.
@@ -26,10 +26,10 @@ use crate::sys;
 const BACKLOG: i32 = 16;
 
 /// Listens at a path for clients; its file has mode `mode`, e.g. `0o600`. A leftover socket without
-/// a server is replaced. The file stays when the descriptor is dropped: see [`clear`].
+/// a server is replaced. Dropping the descriptor does not remove the file: see [`clear`].
 ///
 /// # Errors
-/// Returns the path, the operation and the kernel's error: `EADDRINUSE` when another process serves
+/// Returns the path, the operation and the kernel's error: `EADDRINUSE` if another process serves
 /// it.
 pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd, MemifError> {
     let error = |doing| move |source| MemifError::Path { path: path.to_owned(), doing, source };
@@ -50,7 +50,7 @@ pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd, MemifError> {
     Ok(listener)
 }
 
-/// Takes the next client of a listening socket; `None` when there is none. Needs no rights.
+/// Takes the next client of a listening socket; `None` if there is none. Needs no rights.
 ///
 /// # Errors
 /// The error of accept(2).
@@ -62,7 +62,7 @@ pub fn accept(listener: &OwnedFd) -> Result<Option<OwnedFd>, MemifError> {
     }
 }
 
-/// Connects to a server. Does not wait.
+/// Connects to a server without blocking.
 ///
 /// # Errors
 /// Returns the path and the kernel's error: `ECONNREFUSED` or `ENOENT` without a server, `EAGAIN`
@@ -90,7 +90,7 @@ fn address(path: &Path) -> nix::Result<UnixAddr> {
 /// Removes the file of a Unix socket of any kind without a server.
 ///
 /// # Errors
-/// `EACCES` and the like, where it cannot be looked at or removed.
+/// `EACCES` and similar, if it cannot be examined or removed.
 pub fn clear(path: &Path) -> nix::Result<()> {
     let left = fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     // A served one of another kind answers `EPROTOTYPE`.

@@ -1,5 +1,5 @@
-//! All that is `unsafe` in this crate: memory that a peer writes too, eventfds that it
-//! shares, descriptors that come from it.
+//! All `unsafe` code of this crate: memory that a peer also writes, shared eventfds, received
+//! descriptors.
 
 #![allow(unsafe_code)]
 

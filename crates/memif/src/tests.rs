@@ -1,4 +1,4 @@
-//! Both roles against each other, in one process, and each against a hostile other.
+//! Both roles with each other in one process, and each with a hostile peer.
 
 mod between;
 mod rings;
@@ -9,7 +9,7 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
 
 use crate::{Config, Event, Greetings, Link, MemifError, Port, Role, Signal};
 
-/// One for all tests: to make and drop one takes milliseconds.
+/// One signal for all tests: making and dropping one takes milliseconds.
 fn signal() -> Signal {
     static SIGNAL: std::sync::OnceLock<Signal> = std::sync::OnceLock::new();
     SIGNAL.get_or_init(|| Signal::new().unwrap()).clone()
@@ -40,7 +40,7 @@ fn pair(server: Config, client: Config) -> Pair {
     Pair { _ports: [server, client], server_link, client_link }
 }
 
-/// Has two interfaces talk until both have rings, or one has an error.
+/// Exchanges messages between two interfaces until both have rings, or one has an error.
 fn join(server: &mut Port, client: &mut Port) -> Result<(Link, Link), MemifError> {
     let (ours, theirs) = sockets();
     let mut greetings = Greetings::default();

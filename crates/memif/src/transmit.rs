@@ -48,7 +48,7 @@ impl Packet for europa_pool::Packet {
 pub struct MappedPacket<'a> {
     /// The mapping.
     pub mapping: &'a Mapping,
-    /// Where it begins there, bytes.
+    /// Its offset there, bytes.
     pub offset: usize,
     /// Its length. Bytes beyond the mapping's end are sent with the old contents of the buffer.
     pub bytes: usize,
@@ -66,13 +66,13 @@ impl Packet for MappedPacket<'_> {
     }
 }
 
-/// The transmitting end of a ring. It stays usable, and its frames go nowhere, when its
-/// connection has ended.
+/// The transmitting end of a ring. After its connection has ended, it can still be called but its
+/// frames are lost.
 pub struct Transmitter {
     ring: Ring,
     /// The next descriptor to fill.
     next: u16,
-    /// The first that is not ours, as far as was last seen.
+    /// The first descriptor that is not free, by the last check.
     end: u16,
     signal: Signal,
     counters: Counters,
@@ -94,9 +94,9 @@ impl Transmitter {
         Self { ring, next: 0, end, signal, counters: Counters::default() }
     }
 
-    /// Copies frames into the ring, each wholly or not at all, until it is full; says how many
-    /// of them, from the first on. Frames of impossible length are dropped and counted, and are
-    /// among those. No allocation; one system call when the peer waits for an interrupt.
+    /// Copies frames into the ring, each completely or not at all, until it is full. Returns the
+    /// number of handled frames, including frames of invalid length, which are dropped and counted.
+    /// Needs no allocation, and one system call if the peer waits for an interrupt.
     ///
     /// # Errors
     /// When the peer has broken the ring; then it stays broken.
@@ -161,8 +161,8 @@ impl Transmitter {
         fault.map_or(Ok(sent), Err)
     }
 
-    /// Descriptors that are free now. A frame needs one, or more where it is longer than
-    /// their buffers.
+    /// Descriptors that are free now. A frame needs one, or more if it is longer than their
+    /// buffers.
     ///
     /// # Errors
     /// When the peer has broken the ring.
@@ -181,8 +181,8 @@ impl Transmitter {
         self.counters
     }
 
-    /// Sends what its next descriptor holds as DPDK does, without a fence; whether the peer asked
-    /// for an interrupt, which is not sent.
+    /// Sends the frames in its next descriptors without a fence, as DPDK does. Returns whether the
+    /// peer has requested an interrupt, which is not sent.
     #[cfg(test)]
     pub(crate) fn transmit_unfenced(&mut self) -> bool {
         let Some(parts) = self.ring.parts() else { return false };
@@ -195,7 +195,7 @@ impl Transmitter {
     }
 }
 
-/// Free descriptors from `next` on, as the peer's index says.
+/// Free descriptors from `next` on, by the peer's index.
 #[inline(always)]
 fn room<const OWN: bool>(parts: &Parts<'_>, entries: u16, next: u16) -> Result<u16, Fault> {
     let found = if OWN {
@@ -209,13 +209,13 @@ fn room<const OWN: bool>(parts: &Parts<'_>, entries: u16, next: u16) -> Result<u
     Ok(if OWN { entries - found } else { found })
 }
 
-/// Where the next frame goes.
+/// The place of the next frame.
 struct Place {
     index: u16,
     free: u16,
 }
 
-/// Copies one frame; false, and `at` where it was, when there is no room for all of it.
+/// Copies one frame. Without room for all of it, returns false and leaves `at` unchanged.
 #[inline(always)]
 fn put<const OWN: bool, P: Packet>(
     parts: &Parts<'_>,
@@ -234,7 +234,7 @@ fn put<const OWN: bool, P: Packet>(
         packet.copy_to(from, part);
         from += part.bytes();
         let flags = if from < length { NEXT } else { 0 };
-        // A descriptor that is given up again for want of room is full: it keeps its length.
+        // A descriptor that is released for lack of room is full, so it keeps its length.
         parts.describe(index, Head { flags, region, bytes: part.bytes() as u32 });
         index = index.wrapping_add(1);
         free -= 1;

@@ -28,7 +28,7 @@ pub(crate) struct Hello {
     pub(crate) log2_entries: u8,
 }
 
-/// Which interface a client wants.
+/// The interface that a client requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Init {
     pub(crate) version: u16,
@@ -38,7 +38,7 @@ pub(crate) struct Init {
     pub(crate) name: String,
 }
 
-/// Where a ring lies. Its eventfd comes with the message.
+/// The place of a ring. The message carries its eventfd.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AddRing {
     pub(crate) to_server: bool,
@@ -63,7 +63,7 @@ pub(crate) enum Message {
 }
 
 impl Message {
-    /// As errors name it.
+    /// Its name in errors.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Ack => "an acknowledgement",
@@ -77,7 +77,7 @@ impl Message {
         }
     }
 
-    /// How many descriptors belong to it.
+    /// Number of its descriptors.
     pub(crate) fn descriptors(&self) -> usize {
         usize::from(matches!(self, Self::AddRegion { .. } | Self::AddRing(_)))
     }
@@ -189,7 +189,7 @@ impl Writer {
         self.at += what.len();
     }
 
-    /// Text in a field of `bytes` bytes; the last one is zero.
+    /// Text in a field of `bytes` bytes; the last byte is zero.
     fn text(&mut self, text: &str, bytes: usize) {
         let end = text.floor_char_boundary(bytes - 1);
         self.put(&text.as_bytes()[..end]);
@@ -222,8 +222,8 @@ impl Reader<'_> {
         u32::from_ne_bytes(self.array())
     }
 
-    /// Text up to a zero or the field's end. It is shown to people: nothing in it may be a
-    /// terminal's command.
+    /// Text up to a zero or the field's end. It is shown to users, so control characters are
+    /// removed.
     fn text(&mut self, bytes: usize) -> String {
         let field = self.bytes.get(self.at..self.at + bytes).unwrap_or_default();
         self.at += bytes;
@@ -240,10 +240,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The places of the fields are those that VPP and DPDK have.
+    /// The offsets of the fields are those of VPP and DPDK.
     #[test]
     fn messages_are_these_bytes() {
-        /// Bytes and where they are; zeros elsewhere.
+        /// Bytes and their offsets; zeros elsewhere.
         type Parts = &'static [(usize, &'static [u8])];
         let cases: &[(Message, Parts)] = &[
             (Message::Ack, &[(0, &[1, 0])]),
@@ -319,7 +319,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes is read or refused, and what was read is written alike.
+        /// Any bytes are parsed or refused, and a parsed message is written with the same bytes.
         #[test]
         fn any_bytes_are_read_or_refused(bytes: Vec<u8>, kind in 0u16..12) {
             let mut message = [0; MESSAGE_BYTES];

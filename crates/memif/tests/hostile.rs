@@ -1,7 +1,7 @@
-//! Peers that say whatever they like: every sequence of messages and descriptors ends in a
-//! connection, an error or silence, and leaves no descriptor behind.
+//! Hostile peers: every sequence of messages and descriptors ends in a connection, an error or
+//! silence, and leaks no descriptor.
 //!
-//! One test only: it counts the descriptors of its process.
+//! There is only one test here: it counts the descriptors of its process.
 
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -19,7 +19,7 @@ use proptest::test_runner::{Config as Cases, TestRunner};
 
 const REGION_BYTES: u64 = 1 << 20;
 
-/// The descriptors that may go with a message.
+/// The descriptors that may be sent with a message.
 struct Things {
     region: OwnedFd,
     eventfd: OwnedFd,
@@ -83,7 +83,7 @@ fn thing() -> impl Strategy<Value = Thing> + Clone {
     prop_oneof![Just(Thing::Region), Just(Thing::Eventfd), Just(Thing::Pipe)]
 }
 
-/// Anything, or a sound message with something wrong in it.
+/// Any message, or a valid one with one mistake.
 fn say() -> impl Strategy<Value = Say> {
     let all: Vec<Say> = sound().into_iter().chain(answers()).collect();
     let things = prop::collection::vec(thing(), 0..4);
@@ -103,7 +103,7 @@ fn say() -> impl Strategy<Value = Say> {
     prop_oneof![1 => anything, 2 => typed, 2 => bent, 1 => laden, 3 => prop::sample::select(all)]
 }
 
-/// A whole conversation: a sound beginning, then anything.
+/// A whole conversation: a valid beginning, then any messages.
 fn conversation() -> impl Strategy<Value = (bool, usize, Vec<Say>)> {
     (any::<bool>(), 0_usize..8, prop::collection::vec(say(), 0..12))
 }
@@ -133,7 +133,7 @@ fn descriptors() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// Uses what a connection has given.
+/// Uses the rings of a connection.
 fn work(event: Option<Event>) -> Option<MemifError> {
     match event {
         Some(Event::Connected(mut link)) => {
@@ -150,7 +150,7 @@ fn work(event: Option<Event>) -> Option<MemifError> {
     }
 }
 
-/// Has a victim hear a conversation; whether it connected and why it hung up.
+/// Plays a conversation to a victim. Returns whether it connected, and its error.
 fn hear(server: bool, says: &[Say], things: &Things, signal: &Signal) -> (bool, Option<String>) {
     let role = if server { Role::Server } else { Role::Client };
     let config = Config { most_memory_bytes: 2 * REGION_BYTES, ..Config::default() };
@@ -208,7 +208,7 @@ fn no_conversation_breaks_anything_or_leaves_a_descriptor_behind() {
     }
 }
 
-/// One thing is wrong in a sound conversation.
+/// A valid conversation with one mistake.
 fn wrong_messages_are_named(things: &Things, signal: &Signal) {
     type Bend = fn(&mut Vec<Say>);
     let cases: &[(bool, Bend, &str)] = &[

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use europa_memif::{Buffer, Config, Event, Greetings, Link, Port, Role, Signal, socket};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-/// As long as a busy machine may take for anything.
+/// Time limit for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 const MACS: usize = 12;
 
@@ -20,10 +20,10 @@ struct Testpmd {
 }
 
 impl Testpmd {
-    /// Starts one that sends back whatever comes; `None` where it is not installed. It works
-    /// as long as its standard input is open. It begins when it is connected: one that forwards
-    /// already may crash when a connection is made (22.11 reads its rings before it looks
-    /// whether there are any).
+    /// Starts a testpmd that returns all frames; `None` if it is not installed. It runs as long as
+    /// its standard input is open. It begins to forward when it is connected: if it forwards
+    /// earlier, version 22.11 may crash at a connection, because it reads rings that do not exist
+    /// yet.
     fn start(folder: &Path, role: &str, rings: u16, mode: &str) -> Option<Self> {
         let log = folder.join(format!("testpmd-{role}.log"));
         let output = std::fs::File::create(&log).unwrap();
@@ -88,11 +88,12 @@ fn config(rings: u16) -> Config {
     }
 }
 
-/// Waits for the rings of a client, which tries until its server is there.
+/// Waits for the rings of a client, which retries until its server exists.
 fn connect(port: &mut Port, path: &Path) -> Link {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
-        // No call without need: testpmd 22.11 panics when a peer connects and goes at once.
+        // Does not connect unnecessarily: testpmd 22.11 panics if a peer connects and closes at
+        // once.
         if port.control_fd().is_none() {
             match socket::connect(path) {
                 Ok(client) => port.connect(client),
@@ -127,7 +128,7 @@ fn serve(port: &mut Port, listener: &std::os::fd::OwnedFd) -> Link {
     panic!("no client came");
 }
 
-/// Waits until the peer has gone.
+/// Waits until the peer has closed.
 fn ends(port: &mut Port) {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
@@ -139,7 +140,7 @@ fn ends(port: &mut Port) {
     panic!("the peer is dead, and nobody has noticed");
 }
 
-/// A frame that no other is like, with its number behind the addresses.
+/// A frame that differs from all others, with its number after the addresses.
 fn frame(number: usize) -> Vec<u8> {
     let length = 60 + number * 7 % 1455;
     let mut bytes: Vec<u8> = (0..length).map(|at| (at * 13 + number) as u8).collect();
@@ -152,8 +153,8 @@ fn frame(number: usize) -> Vec<u8> {
     bytes
 }
 
-/// Sends frames, at most `window` under way at a time, and checks that each comes back whole, in
-/// order, with its addresses swapped if `swapped` is set.
+/// Sends frames, at most `window` outstanding, and checks that each returns whole, in order, with
+/// its addresses swapped if `swapped` is set.
 fn all_return(link: &mut Link, ring: usize, swapped: bool, count: usize) {
     let window = 300;
     let (transmitter, receiver) = (&mut link.transmitters[ring], &mut link.receivers[ring]);
@@ -197,7 +198,7 @@ fn as_client_frames_come_back_and_a_server_that_was_killed_is_found_again() {
     all_return(&mut link, 0, false, COUNT);
     testpmd.kill();
     ends(&mut port);
-    // Its later frames go nowhere, without effect.
+    // Its later frames are lost without effect.
     assert!(link.transmitters[0].transmit(&[&frame(0)[..]]).is_ok());
     std::fs::remove_file(&path).unwrap();
     let _again = Testpmd::start(folder.path(), "server", 1, "macswap").unwrap();

@@ -1,4 +1,4 @@
-//! When to start something again that keeps failing.
+//! Delays for restarting a program that keeps failing.
 
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,9 @@
-//! How processes wake each other: a pipe whose contents mean nothing.
+//! How processes wake each other: a pipe whose contents have no meaning.
 //!
 //! Not an eventfd: each process with one can also clear it by reading, and can make it block for
 //! all, because all share one open file. A router that does either would keep the switch asleep, or
-//! hang it. Of a pipe each side has its own end, and each that rings has opened it for itself. It
-//! has a name, so that the next node finds it.
+//! hang it. With a pipe each side has its own end, and each writer opens it separately. It has a
+//! name, so that the next node finds it.
 
 use std::fs::OpenOptions;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -26,7 +26,7 @@ pub(crate) struct Bell {
 }
 
 impl Bell {
-    /// The bell of this name; made if there is none.
+    /// The bell of this name; makes it if it does not exist.
     pub(crate) fn at(path: &Path) -> Result<Self, NodeError> {
         match mkfifo(path, Mode::S_IRUSR | Mode::S_IWUSR) {
             Ok(()) | Err(Errno::EEXIST) => {}
@@ -43,7 +43,7 @@ impl Bell {
         Ok(Self { heard, rung })
     }
 
-    /// For one more ringer, which can change nothing for the others.
+    /// An end for one more writer, which cannot affect the other ends.
     pub(crate) fn rope(&self) -> Result<OwnedFd, NodeError> {
         let path = format!("/proc/self/fd/{}", self.rung.as_raw_fd());
         let mut options = OpenOptions::new();

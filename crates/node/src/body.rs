@@ -1,4 +1,4 @@
-//! Where a router's fast path runs: in a process of its own, or inside the switch.
+//! The place of a router's fast path: in a separate process, or inside the switch.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,7 +20,7 @@ pub(crate) enum Body {
     Switch {
         /// Number of its pool.
         pool: u32,
-        /// The descriptors for it, once the switch knows it.
+        /// The descriptors for it, once the switch has the router.
         equipment: Option<(OwnedFd, File)>,
         /// Why it has ended.
         ended: Option<String>,
@@ -28,12 +28,12 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// A new one, unknown to the switch, with its end of a channel and its log.
+    /// A new one, not yet in the switch, with its end of a channel and its log.
     pub(crate) fn inside(theirs: OwnedFd, log: File) -> Self {
         Self::Switch { pool: 0, equipment: Some((theirs, log)), ended: None }
     }
 
-    /// Has the switch take in one that is to run there, on a pool that it serves.
+    /// Lets the switch take over a router that runs there, on a pool that it serves.
     pub(crate) fn enter(
         &mut self,
         switch: &mut Switch,
@@ -82,7 +82,7 @@ impl Body {
         self.pid().and_then(Identity::of)
     }
 
-    /// A record says that it is there: it outlives the node.
+    /// Writes its record: from now on it outlives the node.
     pub(crate) fn commit(&mut self) {
         if let Self::Process(child) = self {
             child.commit();
@@ -97,7 +97,7 @@ impl Body {
         }
     }
 
-    /// Ends it, if it is a process: a router inside the switch goes with its pool.
+    /// Ends it, if it is a process: a router inside the switch ends with its pool.
     pub(crate) fn kill(&self) -> Result<(), NodeError> {
         match self {
             Self::Process(child) => Ok(child.kill(Signal::SIGKILL)?),
@@ -113,7 +113,7 @@ impl Body {
         }
     }
 
-    /// The switch has let go of it, and says why, if it can.
+    /// Handles the switch's report that it has ended, with the reason if known.
     pub(crate) fn has_ended(&mut self, why: Option<String>) {
         if let Self::Switch { ended, .. } = self {
             let silent = "the switch has ended, and all routers inside it".to_owned();

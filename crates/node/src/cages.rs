@@ -24,13 +24,13 @@ pub use self::load::try_in_kernel;
 pub(crate) use self::load::{Loaded, Means, prepare};
 use crate::{Doing, NodeError};
 
-/// Longest that a receive program may be at work.
+/// Longest run of a receive program.
 const AT_WORK: Duration = Duration::from_secs(1);
 
-/// Programs that run, and those that are about to.
+/// Programs that run, and programs that are about to.
 #[derive(Default)]
 pub(crate) struct Cages {
-    /// By router: the program, and the interfaces that it stands for.
+    /// By router: the program, and its interfaces.
     in_force: HashMap<String, (Loaded, Vec<u32>)>,
     ready: HashMap<String, Loaded>,
     failed: HashMap<String, (CagePlan, String)>,
@@ -38,7 +38,7 @@ pub(crate) struct Cages {
     judged: bool,
     /// By router: the mirror that fills its tables of routes, and its namespace.
     fillers: HashMap<String, Follower>,
-    /// Those that have been left, and when: receive programs may be at work in them, and their stages stay
+    /// Replaced programs, and when: receive programs may still run them, and their stages exist
     /// only while there is a descriptor.
     left: Vec<(Loaded, Instant)>,
 }
@@ -61,11 +61,11 @@ impl Drop for Follower {
 pub(crate) enum State {
     /// It is loaded.
     Loaded,
-    /// A thread loads it, or one that it is no longer to be.
+    /// A thread loads it, or an older version.
     UnderWay,
-    /// It cannot be, and why.
+    /// It cannot be loaded, with the reason.
     Failed(String),
-    /// Nothing.
+    /// There is no program.
     None,
 }
 
@@ -91,7 +91,7 @@ impl Cages {
         }
     }
 
-    /// A thread has come to its end.
+    /// A thread has ended.
     pub(crate) fn done(&mut self, router: &str, outcome: Result<Loaded, Problems>) {
         let plan = self.under_way.remove(router);
         match (outcome, plan) {
@@ -109,7 +109,7 @@ impl Cages {
         self.failed.remove(router);
     }
 
-    /// Has a router's program stand for its interfaces; whether something was done.
+    /// Puts a router's program in force for its interfaces. Returns whether it did something.
     pub(crate) fn enter(
         &mut self,
         substrate: &Substrate,
@@ -146,8 +146,8 @@ impl Cages {
         self.running(router)?.tables.clone()
     }
 
-    /// The other end of a mirror that fills a router's tables from Linux in the namespace of this
-    /// inode; none if one does already, or the program asks for no routes.
+    /// The receiving end of a mirror that fills a router's tables from Linux in the namespace of
+    /// this inode; `None` if there is one already, or the program reads no routes.
     pub(crate) fn fill(
         &mut self,
         router: &str,
@@ -179,7 +179,7 @@ impl Cages {
         self.in_force.get(router).map(|(loaded, _)| loaded)
     }
 
-    /// Forgets programs of routers that are not there any more.
+    /// Removes programs of routers that no longer exist.
     pub(crate) fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
         let gone = self.in_force.extract_if(|router, _| !is_there(router));
         let now = Instant::now();

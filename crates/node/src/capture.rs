@@ -1,8 +1,8 @@
 //! Captures: permitted interfaces, and duration.
 //!
-//! A thread of its own, on a socket of its own, that only root can open. A capture lasts as long as
-//! its client's connection: a client that is killed leaves nothing behind. The thread needs only
-//! the pinned maps, and the node tells it the present objects.
+//! A separate thread serves a separate socket, which only root can open. A capture lasts as long as
+//! its client's connection, so a killed client leaves no capture. The thread needs only the pinned
+//! maps, and gets the present objects from the node.
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -27,7 +27,7 @@ use crate::{Doing, Instance, NodeError, node};
 /// How often it is looked at whether taps are where they should be: a restart of a router
 /// that falls into the turning on of one could undo it.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// How long a client may take for its first question.
+/// Time limit for a client's first question.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The thread's state.
@@ -60,7 +60,7 @@ impl Captures {
     pub(crate) fn know(&self, scene: scene::Scene, memory: &OwnedFd) {
         let mut known = lock(&self.0);
         known.scene = scene;
-        // Without a descriptor there is no capture, which is said when one is asked for.
+        // Without a descriptor there is no capture; a request reports it.
         known.memory = memory.try_clone().ok();
     }
 }
@@ -72,7 +72,7 @@ fn lock(known: &Mutex<Known>) -> MutexGuard<'_, Known> {
 fn listen(listener: &OwnedFd, pins: &Path, known: &Arc<Mutex<Known>>) {
     loop {
         let Ok(raw) = accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC) else {
-            // No descriptor is left: another thread may close one.
+            // There is no free descriptor: another thread may close one.
             std::thread::sleep(LOOK_EVERY);
             continue;
         };
@@ -182,7 +182,7 @@ impl<'a> Capture<'a> {
         }
     }
 
-    /// Puts the tap on its interfaces, as far as they are still the same.
+    /// Attaches the tap to its interfaces that are still the same.
     fn look(&self) {
         let scene = lock(self.known).scene.clone();
         let there = |one: &&Named| {
@@ -198,7 +198,7 @@ impl<'a> Capture<'a> {
 impl Drop for Capture<'_> {
     fn drop(&mut self) {
         self.taps.end(self.number);
-        // The memory of its records goes, except pages that others use.
+        // The memory of its records is freed, except shared pages.
         let bytes = MEMORY_BYTES as i64 / i64::from(MAX_TAPS);
         let hole = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
         let _ = fallocate(&self.memory, hole, bytes * i64::from(self.number), bytes);
@@ -274,7 +274,7 @@ fn host_interface(
     }
 }
 
-/// Which packets are an interface's own, for people.
+/// Description of the packets that belong to an interface.
 fn matches(spec: &europa_substrate::InterfaceSpec) -> String {
     use europa_substrate::MatchKind;
     let vlan = match spec.matches.first() {

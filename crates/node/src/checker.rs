@@ -1,6 +1,6 @@
-//! Configurations are tried in a sandbox before anything is changed for them.
+//! Tests configurations in a sandbox before any change.
 //!
-//! The text of a tenant is compiled where a tenant's router would run, and nowhere else.
+//! The text of a tenant is only compiled in a sandbox like that of a tenant's router.
 
 use std::collections::VecDeque;
 use std::ffi::OsStr;
@@ -20,21 +20,21 @@ use crate::NodeError;
 /// Most memory of the process that tries configurations: a router's limit.
 const MEMORY_BYTES: u64 = 1 << 30;
 
-/// How long one configuration may take.
+/// Time limit of one configuration.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A configuration to try, and stand-ins for its grants.
+/// A configuration to test, and substitutes for its grants.
 pub(crate) struct Trial {
     /// `slice/router`.
     pub(crate) router: String,
     pub(crate) start: Start,
-    /// The program that has its elements, if they are its owner's own.
+    /// The program with its elements, if the owner has written some.
     pub(crate) elements: Option<String>,
     pub(crate) grants: Vec<OwnedFd>,
 }
 
-/// Tries configurations, one after the other. A process tries all of those with the same elements
-/// that follow each other.
+/// Tests configurations, one after the other. One process tests successive configurations with the
+/// same elements.
 pub(crate) struct Checker {
     process: Checking,
     left: VecDeque<Trial>,
@@ -55,7 +55,7 @@ struct Checking {
 }
 
 impl Checking {
-    /// Starts one under the uid of a router with this number, which no router has.
+    /// Starts a process under the uid of a router number that no router has.
     fn start(
         number: u32,
         elements: Option<&str>,
@@ -127,7 +127,7 @@ impl Checker {
         self.process.orders.send(&order, &grants).map_err(failed)
     }
 
-    /// When to look at it next, though it says nothing.
+    /// The time of the next check if there is no answer.
     pub(crate) fn due(&self) -> Instant {
         self.until
     }
@@ -137,7 +137,7 @@ impl Checker {
         self.process.orders.as_fd()
     }
 
-    /// Reads its answer, if there is one, and asks the next question.
+    /// Reads its answer, if there is one, and sends the next configuration.
     pub(crate) fn go_on(&mut self) -> Verdict {
         loop {
             if self.left.is_empty() {
@@ -185,7 +185,7 @@ impl Checker {
         }
     }
 
-    /// The refusal of the configuration that it reads.
+    /// The refusal of the current configuration.
     fn wrong(&self, why: String) -> Verdict {
         let which = self.left.front().map(|trial| (&*trial.start.file, &*trial.router));
         let (file, router) = which.unwrap_or_default();

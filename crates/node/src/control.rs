@@ -1,4 +1,4 @@
-//! The way into the node's loop: work from other threads, done between two rounds.
+//! Access to the node's loop: work from other threads, done between two rounds.
 //!
 //! The loop alone owns the node's state. Other threads send closures; the loop runs them and
 //! answers. A closure must be short: long work becomes a job, whose reply is kept until it is done.
@@ -28,7 +28,7 @@ pub(crate) struct Control {
     wake: Arc<OwnedFd>,
 }
 
-/// Work that has come.
+/// Work that has arrived.
 pub(crate) struct Inbox {
     work: Receiver<Work>,
     wake: Arc<OwnedFd>,
@@ -48,7 +48,7 @@ fn gone() -> ProblemDetails {
 }
 
 impl Control {
-    /// Has the loop run a closure without an answer.
+    /// Runs a closure in the loop without an answer.
     pub(crate) fn tell(&self, work: impl FnOnce(&mut Node) + Send + 'static) {
         // A loop that has ended does nothing any more.
         let _ = self.send(Box::new(work));
@@ -61,13 +61,13 @@ impl Control {
         Ok(())
     }
 
-    /// Has the loop answer a question.
+    /// Runs a closure in the loop and returns its answer.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Node) -> T + Send + 'static,
     ) -> Result<T, ProblemDetails> {
         self.ask_later(|node, reply| {
-            // The caller may be gone.
+            // The caller may have gone.
             let _ = reply.send(question(node));
         })
         .await
@@ -87,7 +87,7 @@ impl Control {
         answer.recv_timeout(time).map_err(|_| gone())
     }
 
-    /// Has the loop begin something that is answered when it is done.
+    /// Begins work in the loop that is answered when it is done.
     pub(crate) async fn ask_later<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Node, Reply<T>) + Send + 'static,
@@ -99,9 +99,9 @@ impl Control {
 }
 
 impl Inbox {
-    /// All work that has come.
+    /// All work that has arrived.
     pub(crate) fn take(&self) -> Vec<Work> {
-        // Not blocking: it is an eventfd opened so.
+        // The eventfd was opened as non-blocking.
         let _ = read(&*self.wake, &mut [0; 8]);
         self.work.try_iter().collect()
     }

@@ -15,7 +15,7 @@ use crate::Instance;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It is there and works: it was tried.
+    /// It exists and works: a test succeeded.
     Works,
     /// It is missing; Europa runs with less.
     Limited,
@@ -23,19 +23,19 @@ pub enum Verdict {
     Fatal,
 }
 
-/// Something that was tried.
+/// The result of a test.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// The attempted operation.
     pub what: String,
-    /// How it went.
+    /// Its verdict.
     pub verdict: Verdict,
     /// The observation, and the consequence or remedy.
     pub detail: String,
 }
 
 impl Finding {
-    /// Whether Europa cannot run because of it.
+    /// Whether Europa cannot run without it.
     pub fn is_fatal(&self) -> bool {
         self.verdict == Verdict::Fatal
     }
@@ -59,7 +59,7 @@ const SECOND_FENCES: [&str; 3] = ["landlock", "cgroup ", "user namespaces"];
 fn verdict(measure: &str, state: State) -> Verdict {
     match state {
         State::Full => Verdict::Works,
-        // Landlock is a second fence, and limits can be done without.
+        // Landlock is a second barrier, and limits are not essential.
         State::Partial => Verdict::Limited,
         State::Missing if SECOND_FENCES.iter().any(|fence| measure.starts_with(fence)) => {
             Verdict::Limited
@@ -68,7 +68,7 @@ fn verdict(measure: &str, state: State) -> Verdict {
     }
 }
 
-/// Tries everything that Europa needs, on throw-away namespaces.
+/// Tests everything that Europa needs, in temporary namespaces.
 pub fn examine() -> Vec<Finding> {
     let mut findings = vec![kernel()];
     if !nix::unistd::geteuid().is_root() {
@@ -130,7 +130,7 @@ fn run_directory() -> Finding {
     Finding { what: "run directory".into(), verdict, detail }
 }
 
-/// Nodes that were killed, and whose routers go on.
+/// Killed nodes whose routers continue.
 fn killed_nodes() -> Vec<Finding> {
     let found = Instance::all().into_iter().filter(|instance| instance.is_orphaned());
     let finding = |instance: Instance| {
@@ -153,7 +153,7 @@ fn substrate() -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut note = |what: &str, result: Result<String, String>| {
         let missing = match what {
-            // They leave one by one.
+            // Packets leave one by one.
             "merged TCP segments" => Verdict::Limited,
             _ => Verdict::Fatal,
         };

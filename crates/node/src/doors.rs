@@ -22,7 +22,7 @@ pub struct OpenedDoor {
     pub closed: oneshot::Receiver<()>,
 }
 
-/// Opens doors. One without a receiver opens none.
+/// Opens doors. Without a receiver it opens none.
 #[derive(Clone, Default)]
 pub(crate) struct Doors(Option<mpsc::UnboundedSender<OpenedDoor>>);
 
@@ -39,14 +39,14 @@ impl Doors {
     /// Opens the door of a router of this slice.
     ///
     /// # Errors
-    /// When there is such a socket already, whose ever that may be.
+    /// If there is such a socket already, of any owner.
     pub(crate) fn open(&self, inside: &Namespace, slice: &str) -> io::Result<Option<Door>> {
         let Some(doors) = &self.0 else { return Ok(None) };
         let address = SocketAddr::from_abstract_name(NAME)?;
         let listener = in_namespace(inside, || UnixListener::bind_addr(&address))??;
         listener.set_nonblocking(true)?;
         let (open, closed) = oneshot::channel();
-        // The receiver has gone: so does the node.
+        // The receiver ends with the node.
         let _ = doors.send(OpenedDoor { listener, slice: slice.to_owned(), closed });
         Ok(Some(Door(open)))
     }

@@ -1,4 +1,4 @@
-//! Changes by other programs: looked for at intervals, by a thread of its own.
+//! Changes by other programs: a thread looks for them at intervals.
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -11,7 +11,7 @@ use crate::control::Control;
 use crate::uplinks::Uplinks;
 use crate::{Doing, Instance, NodeError, hosts};
 
-/// How often.
+/// Interval of the checks.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// The object that was made.
@@ -57,7 +57,7 @@ impl DriftThread {
         Ok(Self { orders, looked: Instant::now() })
     }
 
-    /// Has all looked at, if it is time. A look that is still under way is not waited for.
+    /// Starts a check if it is due. A check that still runs is not waited for.
     pub(crate) fn look(&mut self, made: impl FnOnce() -> Made) {
         if self.looked.elapsed() >= LOOK_EVERY {
             self.looked = Instant::now();

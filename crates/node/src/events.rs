@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use europa_api::rest::Event;
 use tokio::sync::watch;
 
-/// Events that are remembered.
+/// Most stored events.
 const MOST: usize = 4096;
 
 /// The actor of a request, and its origin.
@@ -18,8 +18,8 @@ pub struct By {
     pub from: String,
 }
 
-/// An event with a number that says nothing of other events: microseconds since 1970, each larger
-/// than the one before.
+/// An event with a number that reveals nothing about other events: microseconds since 1970, each
+/// larger than the former one.
 #[derive(Clone, Debug)]
 struct Stamped {
     event: Event,
@@ -33,7 +33,7 @@ pub struct Events {
     last: Arc<watch::Sender<u64>>,
 }
 
-/// The time of now, for people and programs.
+/// The present time, for users and programs.
 pub fn now() -> String {
     format!("{:.3}", jiff::Timestamp::now())
 }
@@ -43,7 +43,7 @@ impl Events {
         Events { list: Arc::default(), last: Arc::new(watch::Sender::new(0)) }
     }
 
-    /// Notes something that happened as it should.
+    /// Notes a normal event.
     pub(crate) fn note(&self, kind: &str, name: &str, reason: &str, message: impl Into<String>) {
         self.push(false, (kind, name), reason, message.into(), None);
     }
@@ -58,7 +58,7 @@ impl Events {
         self.push(true, object, reason, message, Some(by));
     }
 
-    /// Notes something that should not have happened.
+    /// Notes a fault.
     pub(crate) fn warn(&self, kind: &str, name: &str, reason: &str, message: impl Into<String>) {
         self.push(true, (kind, name), reason, message.into(), None);
     }
@@ -108,14 +108,14 @@ impl Events {
         after.map(|one| one.event.clone()).collect()
     }
 
-    /// Events after the one with this stamp, which stands in them instead of the number.
+    /// Events after the one with this stamp, which replaces their number.
     pub fn after_stamp(&self, stamp_us: u64) -> Vec<Event> {
         let list = self.list.lock().unwrap_or_else(PoisonError::into_inner);
         let after = list.iter().filter(|one| one.stamp_us > stamp_us);
         after.map(|one| Event { sequence: one.stamp_us, ..one.event.clone() }).collect()
     }
 
-    /// Tells when there is a newer one.
+    /// Notifies about newer events.
     pub fn watch(&self) -> watch::Receiver<u64> {
         self.last.subscribe()
     }

@@ -1,13 +1,13 @@
-//! The rules of all slices, as they are wanted and as the switch has them.
+//! The rules of all slices: the desired ones, and the switch's.
 //!
 //! A slice's rules come from documents (`kind: filters`) and, with numbers, from requests. This
 //! file has the desired rules, and the switch's numbers of slices, interfaces and rules. An actor
-//! owns them: a thread of its own, so no other request waits while it works on many rules.
+//! owns them: a separate thread, so that no other request waits while it works on many rules.
 //!
 //! | file      | concern                                                            |
 //! |-----------|--------------------------------------------------------------------|
 //! | `actor`   | the thread: changes, lists, and all rules for a new switch         |
-//! | `index`   | the facts that the node's loop needs of them                       |
+//! | `index`   | the facts that the node's loop needs                               |
 //! | `orders`  | the actor's connection to the switch                               |
 //! | `own`     | rules with numbers                                                 |
 //! | `entries` | from a rule to the switch's entries                                |
@@ -39,14 +39,14 @@ use self::numbers::Numbers;
 pub(crate) use self::orders::Orders;
 use crate::NodeError;
 
-/// How rules lead to an interface.
+/// How a rule sends packets to an interface.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct WayTo {
     /// `slice/router`.
     pub(crate) router: String,
     pub(crate) interface: String,
     pub(crate) destination: Option<[u8; 6]>,
-    /// A copy goes there, which stays as it is if it may.
+    /// A copy is sent there, if possible unchanged.
     pub(crate) mirror: bool,
 }
 
@@ -60,11 +60,11 @@ pub(crate) enum FilterError {
     Limit {
         /// Whose.
         slice: String,
-        /// How many it may have.
+        /// The limit.
         limit: usize,
         /// Its number of rules, without those in `gone`.
         used: usize,
-        /// How many more are wanted.
+        /// The number of additional rules.
         wanted: usize,
     },
     /// Too many different names.
@@ -80,12 +80,12 @@ pub(crate) enum FilterError {
     Ways {
         /// Whose rules.
         slice: String,
-        /// How many it may have.
+        /// The limit.
         limit: usize,
     },
 }
 
-/// Ways that each slice may have, however many others use: with so many slices, all of them fit.
+/// Part of the ways that each slice may always use: with this many slices, all of them fit.
 const SHARES: usize = 16;
 const WAYS_OF_A_SLICE: usize = NOWHERE as usize / SHARES;
 
@@ -110,7 +110,7 @@ impl Default for FiltersRecord {
 /// A rule that is in force, or will be.
 #[derive(Clone, Debug)]
 pub(crate) struct Installed {
-    /// The document that it stands in; or its number.
+    /// The rule's document; or its number.
     pub(crate) origin: Origin,
     pub(crate) rule: Rule,
     /// Numbers of its entries.
@@ -119,7 +119,7 @@ pub(crate) struct Installed {
     ways: [Option<u16>; 2],
 }
 
-/// Where a rule comes from.
+/// Origin of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Origin {
     /// A document, by name.
@@ -147,9 +147,9 @@ pub(crate) struct SliceFilters {
 pub(crate) struct Filters {
     slices: BTreeMap<String, SliceFilters>,
     numbers: FiltersRecord,
-    /// Interfaces or ways have got numbers.
+    /// Interfaces or ways have got new numbers.
     renamed: bool,
-    /// Ways with new numbers, unknown to the switch.
+    /// Ways with new numbers, which the switch does not have.
     fresh: Vec<u16>,
     /// Ways that each slice's rules use, and how often.
     ways_of: HashMap<String, HashMap<WayTo, u32>>,
@@ -162,9 +162,10 @@ pub(crate) struct Told {
     pub(crate) batch: Batch,
     /// Interfaces or ways have new numbers, which the switch needs first.
     pub(crate) renamed: bool,
-    /// The ways among them.
+    /// The new ways.
     pub(crate) fresh: Vec<u16>,
-    /// No rule is left, or none was there: the switch is to look for rules no more, or from now on.
+    /// Whether the slice has lost its last rule or got its first: the switch must stop or start to
+    /// look for rules.
     pub(crate) emptied: bool,
 }
 
@@ -192,19 +193,19 @@ impl SliceFilters {
         self.number
     }
 
-    /// How many entries its rules take.
+    /// Number of entries of its rules.
     pub(crate) fn used(&self) -> usize {
         self.used
     }
 
-    /// How many of them those with numbers take.
+    /// Number of entries of rules with numbers.
     pub(crate) fn own_entries(&self) -> usize {
         self.own_entries
     }
 }
 
 impl Filters {
-    /// With the numbers that a node before this one has given.
+    /// Rules with the numbers that a former node has assigned.
     pub(crate) fn with(numbers: FiltersRecord) -> Self {
         Self { numbers, renamed: true, ..Self::default() }
     }
@@ -214,28 +215,28 @@ impl Filters {
         &self.numbers
     }
 
-    /// Slices that have had rules since the node began.
+    /// Slices that have had rules since the node's start.
     pub(crate) fn slices(&self) -> impl Iterator<Item = (&str, &SliceFilters)> {
         self.slices.iter().map(|(name, slice)| (&**name, slice))
     }
 
-    /// A slice that has rules, or had.
+    /// A slice that has or had rules.
     pub(crate) fn slice(&self, name: &str) -> Option<&SliceFilters> {
         self.slices.get(name)
     }
 
-    /// Numbers that slices have had with another node, and whose they are not any more.
+    /// Numbers of slices from a former node that no slice has any longer.
     pub(crate) fn orphans(&self) -> Vec<u16> {
         let all = self.numbers.slices.iter();
         all.filter(|(_, name)| !self.slices.contains_key(*name)).map(|(number, _)| number).collect()
     }
 
-    /// The way that has a number.
+    /// The way with a number.
     pub(crate) fn way(&self, number: u16) -> Option<&WayTo> {
         self.numbers.ways.name(number)
     }
 
-    /// Ways that rules have, by number.
+    /// Ways in use, by number.
     pub(crate) fn ways(&self) -> impl Iterator<Item = (u16, &WayTo)> {
         self.numbers.ways.iter()
     }
@@ -259,7 +260,7 @@ impl Filters {
         slice
     }
 
-    /// Gives a rule its numbers, and its entries to a batch.
+    /// Assigns a rule its numbers, and adds its entries to a batch.
     fn install(
         &mut self,
         slice: &str,
@@ -299,16 +300,16 @@ impl Filters {
         self.release(slice, installed.interface, installed.ways);
         if let Some(filters) = self.slices.get_mut(slice) {
             filters.used = filters.used.saturating_sub(installed.entries.len());
-            // Not before the batch is full: a number must not go and come in one.
+            // Only after the batch is full: a number must not be removed and added in one batch.
             filters.free.extend(&installed.entries);
         }
     }
 
-    /// Replaces the rules of a slice's documents by those of `documents`; returns the orders for
+    /// Replaces the rules of a slice's documents by those of `documents`. Returns the orders for
     /// the switch, if any.
     ///
     /// # Errors
-    /// Why nothing has changed, and the document.
+    /// The reason why nothing has changed, and the document.
     pub(crate) fn set_documents(
         &mut self,
         slice: &str,
@@ -365,14 +366,14 @@ impl Filters {
         Told { slice: filters.number, batch, renamed, fresh, emptied }
     }
 
-    /// After the switch has done it: names that no rule has any more are free.
+    /// After the switch has confirmed: frees names that no rule uses any longer.
     pub(crate) fn tidy(&mut self) {
         self.numbers.ways.tidy();
         self.numbers.interfaces.values_mut().for_each(Numbers::tidy);
         self.numbers.interfaces.retain(|_, named| named.iter().next().is_some());
     }
 
-    /// All rules of a slice as entries, for a switch that has none.
+    /// All rules of a slice as entries, for a switch without rules.
     pub(crate) fn batch(&self, slice: &SliceFilters) -> Batch {
         let mut batch = Batch::default();
         for one in slice.iter() {

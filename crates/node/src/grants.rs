@@ -14,8 +14,8 @@ use crate::NodeError;
 pub(crate) struct Granted(RefCell<Vec<(Resource, OwnedFd)>>);
 
 impl Granted {
-    /// Whether it has all sockets of a router that others find: those of an adopted one were
-    /// opened by a node that has gone, and are its process's alone.
+    /// Whether this node has all sockets of a router that others find: only the process of an
+    /// adopted router has its sockets, as the former node opened them.
     pub(crate) fn covers(&self, plan: &RouterPlan) -> bool {
         let kept = self.0.borrow();
         let mut found = plan.grants.iter().filter(|grant| grant.access() == Access::Listen);
@@ -50,8 +50,8 @@ impl Granted {
     }
 }
 
-/// Opens again the descriptors that went with their node, for an adopted router: its connector.
-/// Names and descriptors.
+/// Opens descriptors that ended with their node again, for an adopted router: its connector.
+/// Returns names and descriptors.
 ///
 /// # Errors
 /// The grants that this machine refuses.
@@ -65,10 +65,10 @@ pub(crate) fn renewed(plan: &RouterPlan) -> Result<(Vec<String>, Vec<OwnedFd>), 
     plan.grants.iter().filter(ended).map(open).collect()
 }
 
-/// Opens something in the place of each grant, to try a configuration with.
+/// Opens a substitute for each grant, to test a configuration.
 ///
 /// # Errors
-/// The file to read that cannot be read.
+/// A file that cannot be read.
 pub(crate) fn stand_ins(plan: &RouterPlan) -> Result<Vec<OwnedFd>, NodeError> {
     let all = plan.grants.iter();
     all.map(|resource| resource.stand_in().map_err(|error| fault(plan, resource, &error))).collect()

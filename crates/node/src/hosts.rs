@@ -1,9 +1,9 @@
 //! End systems: namespaces that Europa makes, and others that it attaches.
 //!
 //! A host's interface is one end of a veth pair. The other ends are in one namespace of the node,
-//! `europa.INSTANCE`, where they disturb no other program; each is a port. Hosts that Europa makes
-//! are namespaces `europa.INSTANCE.HOST`. Names say whose they are, so everything is found again
-//! after a kill; only devices that were moved are written down.
+//! `europa.INSTANCE`, away from other programs; each is a port. Hosts that Europa makes are
+//! namespaces `europa.INSTANCE.HOST`. Names contain the owner, so the next node finds everything
+//! after a kill; only moved devices are recorded.
 //!
 //! | file        | concern                                          |
 //! |-------------|--------------------------------------------------|
@@ -74,7 +74,7 @@ struct Moved {
 
 fn read_records(instance: &Instance) -> Vec<Record> {
     match fs::read(records(instance)) {
-        // A file cut short by a kill was written before anything was moved.
+        // A truncated file was written before any device was moved.
         Ok(text) => serde_json::from_slice(&text).unwrap_or_default(),
         Err(_) => Vec::new(),
     }
@@ -94,9 +94,8 @@ fn records(instance: &Instance) -> PathBuf {
     instance.directory().join("hosts.json")
 }
 
-/// Removes those of the hosts `made`, and those of their interfaces, that are not to stay when
-/// `wanted` is made next; `made` keeps the rest. Returns the names of the hosts whose commands have
-/// ended with that.
+/// Removes the hosts of `made`, and their interfaces, that will not stay when `wanted` is made
+/// next; `made` keeps the rest. Returns the names of the hosts whose commands have ended thereby.
 pub(crate) fn trim(
     instance: &Instance,
     made: &mut Vec<Host>,
@@ -109,7 +108,7 @@ pub(crate) fn trim(
         else {
             continue;
         };
-        // One that has gone has taken its devices along.
+        // A removed namespace has removed its devices.
         if let Ok(inside) = Namespace::named(&record.namespace.to_string_lossy()) {
             if let Some(HostAttachment::Device(_)) = interface.attachment() {
                 let (back, stay) = record.moved.drain(..).partition(|m| m.inside == key.1);
@@ -164,8 +163,8 @@ pub fn group(host: &str) -> String {
     format!("host_{host}")
 }
 
-/// Makes of the hosts `made` those that are `wanted`, but for their commands. `made` is true
-/// also when it fails half-way.
+/// Changes the hosts `made` to `wanted`, except their commands. `made` is correct also after a
+/// failure half-way.
 pub(crate) fn make(
     instance: &Instance,
     made: &mut Vec<Host>,
@@ -207,7 +206,8 @@ pub(crate) fn make(
         });
         places.insert(host.name.to_string(), namespace);
     }
-    // Before anything is moved: after a kill, the next node knows which devices to move back.
+    // Written before any device moves: after a kill, the next node knows which devices to move
+    // back.
     write_records(instance, &kept)?;
     let outer =
         Namespace::create(&outside(instance)).doing("making the namespace of outer ends")?;
@@ -232,13 +232,13 @@ pub(crate) fn make(
         let Some(inside) = places.get(&*host.name.to_string()) else { continue };
         let Some(old) = made.iter_mut().find(|old| old.name == host.name) else { continue };
         if let Err(error) = configure(old, host, inside) {
-            // The finished part of it is there.
+            // The finished part of it exists.
             if let Ok((really, _)) = survey::really(old, host, inside) {
                 *old = Host { sysctls: host.sysctls.clone(), ..really };
             }
             return Err(error);
         }
-        // The commands are another matter.
+        // The commands are handled separately.
         *old = Host { run: old.run.clone(), ..host.clone() };
     }
     Ok(wanted.iter().zip(&kept).map(|(host, record)| told(host, record)).collect())
@@ -270,7 +270,7 @@ fn inside(instance: &Instance, host: &Host, namespace: &Path) -> Result<Inside, 
     })
 }
 
-/// A host without anything inside.
+/// A host without contents.
 fn bare(host: &Host) -> Host {
     Host {
         interfaces: Default::default(),
@@ -298,7 +298,7 @@ fn refused(host: &Host, path: &[&str], why: impl std::fmt::Display) -> NodeError
     Fault::new(Key::new("host", host.name.to_string()), path, why).into()
 }
 
-/// The field that says which namespace a host is.
+/// The field that names a host's namespace.
 fn place_field(host: &Host) -> &'static [&'static str] {
     match host.place() {
         HostPlace::Own => &[],
@@ -315,7 +315,7 @@ fn moved(name: &str, interface: &HostInterface) -> Option<Moved> {
     Some(Moved { inside: name.to_owned(), before: device.value.clone(), was_up })
 }
 
-/// Their lines carry only the hosts' frames.
+/// Their links carry only the hosts' frames.
 fn quiet(outer: &Namespace) -> std::io::Result<()> {
     outer.sysctl("net.ipv6.conf.default.disable_ipv6", "1")
 }

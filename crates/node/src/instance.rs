@@ -13,7 +13,7 @@ use crate::kept::Kept;
 pub enum Lifetime {
     /// It is found again by the next node of this name, also after a reboot.
     Lasting,
-    /// It is forgotten when the node goes down: that of `europa up`.
+    /// `down` deletes it, as with `europa up`.
     Temporary,
 }
 
@@ -45,7 +45,7 @@ impl Instance {
         named.collect()
     }
 
-    /// Whether its node was killed, and has left something to adopt.
+    /// Whether its node was killed and has left objects to adopt.
     pub(crate) fn is_orphaned(&self) -> bool {
         let lock = File::open(self.lock());
         let free = |lock| Flock::lock(lock, FlockArg::LockExclusiveNonblock).is_ok();
@@ -57,27 +57,27 @@ impl Instance {
         &self.name
     }
 
-    /// Where everything of this run lies.
+    /// The directory of this run.
     pub fn directory(&self) -> PathBuf {
         Path::new("/run/europa").join(&self.name)
     }
 
-    /// Where it takes requests.
+    /// The socket for requests.
     pub fn socket(&self) -> PathBuf {
         self.directory().join("node.sock")
     }
 
-    /// Held by the process that is this node.
+    /// The lock that the node's process holds.
     pub fn lock(&self) -> PathBuf {
         self.directory().join("lock")
     }
 
-    /// Where maps, programs and attachments are pinned.
+    /// The folder of pinned maps, programs and attachments.
     pub fn pins(&self) -> PathBuf {
         self.directory().join("bpf")
     }
 
-    /// Where the processes write.
+    /// The folder of the processes' logs.
     pub fn logs(&self) -> PathBuf {
         self.directory().join("log")
     }
@@ -87,7 +87,7 @@ impl Instance {
         self.logs().join(format!("{}.log", of.replace('/', ".")))
     }
 
-    /// Where its desired state is kept.
+    /// The file of its desired state.
     pub fn state(&self, lifetime: Lifetime) -> PathBuf {
         let parent = match lifetime {
             Lifetime::Lasting => Path::new("/var/lib/europa").join(&self.name),
@@ -96,7 +96,7 @@ impl Instance {
         parent.join("state.redb")
     }
 
-    /// Where the authority for its certificates lies.
+    /// The folder of the authority for its certificates.
     pub fn tls(&self, lifetime: Lifetime) -> PathBuf {
         self.state(lifetime).with_file_name("tls")
     }
@@ -106,7 +106,7 @@ impl Instance {
         Path::new("/run/europa/.ssh").join(&self.name)
     }
 
-    /// Where the key by which SSH clients know this node lies.
+    /// The folder of the key that identifies this node to SSH clients.
     pub(crate) fn ssh_keys(&self, lifetime: Lifetime) -> PathBuf {
         self.state(lifetime).with_file_name("ssh")
     }

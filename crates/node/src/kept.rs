@@ -44,8 +44,8 @@ pub(crate) struct Kept {
     folder: PathBuf,
 }
 
-/// A record as it is written. These fields are the same in all formats, so that an unknown process
-/// can be ended.
+/// A record in its written form. These fields are the same in all formats, so that an unknown
+/// process can be ended.
 #[derive(Serialize, Deserialize)]
 struct Envelope {
     format: u32,
@@ -55,10 +55,10 @@ struct Envelope {
 
 /// A record that was found.
 pub(crate) struct Found<T> {
-    /// Its file, without the end.
+    /// Its file, without the ending.
     pub(crate) name: String,
     pub(crate) process: Option<Identity>,
-    /// None if another version wrote it.
+    /// `None` if another version wrote it.
     pub(crate) record: Option<T>,
 }
 
@@ -67,15 +67,14 @@ impl Kept {
         Self { folder: instance.directory().join("kept") }
     }
 
-    /// The folder of an instance; made if there is none.
+    /// The folder of an instance; makes it if it does not exist.
     pub(crate) fn open(instance: &Instance) -> Result<Self, NodeError> {
         let kept = Self::at(instance);
         let what = || format!("making {}", kept.folder.display());
         fs::create_dir_all(&kept.folder).doing(what())?;
         fs::set_permissions(&kept.folder, fs::Permissions::from_mode(0o700)).doing(what())?;
-        // Its own also where the folder is in memory anyway: records must find room even if other
-        // programs fill the folder's file system. One that a former version has filled stays as it
-        // is.
+        // A separate file system even in memory: records must have room even if other programs fill
+        // the folder's file system. A folder that a former version has filled stays unchanged.
         let is_empty = fs::read_dir(&kept.folder).doing(what())?.next().is_none();
         if is_empty && !is_mounted(&kept.folder) {
             let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
@@ -137,12 +136,12 @@ impl Kept {
         Ok(file.doing(format!("opening the memory {name} for reading"))?.into())
     }
 
-    /// Whether there is something of this name.
+    /// Whether there is a record of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.folder.join(name).exists()
     }
 
-    /// The bell of this name; made if there is none.
+    /// The bell of this name; makes it if it does not exist.
     pub(crate) fn bell(&self, name: &str) -> Result<Bell, NodeError> {
         Bell::at(&self.folder.join(name))
     }
@@ -201,7 +200,7 @@ impl Kept {
         }
     }
 
-    /// All records of a kind: those whose names begin so.
+    /// All records of a kind: those whose names begin with it.
     pub(crate) fn records<T: DeserializeOwned>(&self, kind: &str) -> Vec<Found<T>> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut names: Vec<String> = entries
@@ -226,7 +225,7 @@ fn is_mounted(folder: &Path) -> bool {
     folder.parent().is_some_and(|parent| device(parent) != device(folder))
 }
 
-/// Writes a file so that a reader finds the old text or the new one.
+/// Replaces a file in one step: a reader finds the old text or the new one.
 pub(crate) fn replace(path: &Path, text: &[u8]) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
     new.push(".new");

@@ -16,7 +16,7 @@ use crate::{Doing, Instance, Lifetime, NodeError, hosts};
 /// The record of a device that is a port.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Noted {
-    /// How it was.
+    /// The former state.
     pub(crate) undo: Undo,
     /// The facts that the next node needs to adopt the port.
     pub(crate) port: Value,
@@ -38,8 +38,8 @@ pub(crate) fn noted(instance: &Instance) -> Result<Vec<Noted>, NodeError> {
     }
 }
 
-/// Ends everything of `instance` that runs: processes, attachments, pins, groups, and the
-/// changes of devices. Logs stay. Nothing is there: nothing happens.
+/// Ends all of `instance`: processes, attachments, pins, groups, and the changes of devices. Logs
+/// remain. Does nothing if nothing exists.
 pub(crate) fn stop(instance: &Instance) -> Result<Vec<String>, NodeError> {
     let mut said = Vec::new();
     // Detach first: from then on Linux gets every frame.
@@ -71,7 +71,7 @@ pub(crate) fn remove_sockets(instance: &Instance) {
     }
 }
 
-/// Removes everything of `instance`, but for desired state that is to last.
+/// Removes everything of `instance`, except permanent desired state.
 pub(crate) fn remove(instance: &Instance) -> Result<Vec<String>, NodeError> {
     let said = stop(instance)?;
     remove_sockets(instance);
@@ -83,14 +83,14 @@ pub(crate) fn remove(instance: &Instance) -> Result<Vec<String>, NodeError> {
     let _ = fs::remove_dir_all(instance.logs());
     let _ = fs::remove_file(instance.lock());
     let _ = fs::remove_dir(&directory);
-    // The parent goes with its last instance.
+    // The parent folder is removed with its last instance.
     if let Some(parent) = directory.parent() {
         let _ = fs::remove_dir(parent);
     }
     Ok(said)
 }
 
-/// Whether a killed node of this name has left something.
+/// Whether a killed node of this name has left objects.
 pub(crate) fn exist(instance: &Instance) -> bool {
     hosts::exist(instance)
         || instance.pins().exists()

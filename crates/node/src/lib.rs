@@ -99,7 +99,7 @@ pub use requests::Requests;
 use europa_api::{Fault, Problem, Router};
 use europa_sandbox::descriptors_hint;
 
-/// Removes the objects of a killed node; returns those that could not be removed.
+/// Removes the objects of a killed node. Returns those that could not be removed.
 ///
 /// # Errors
 /// The errors that prevented a removal.
@@ -114,7 +114,7 @@ pub fn check_machine(router: &Router, problems: &mut Vec<Problem>) {
     cores::check(router, &cores::cores(), problems);
 }
 
-/// Why the node could not do something.
+/// The reason why the node failed to do something.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// A file or directory.
@@ -151,7 +151,7 @@ pub enum NodeError {
     /// A field of an object that this machine refuses.
     #[error("{0}")]
     Fault(Box<Fault>),
-    /// Another node runs, or none does, or a document cannot be carried out.
+    /// Another node runs, or none does, or a document is impossible.
     #[error("{0}")]
     Refused(String),
 }
@@ -170,7 +170,7 @@ impl From<Fault> for NodeError {
 
 /// Names the attempted operation.
 pub trait Doing<T> {
-    /// Says that `what` failed, with the kernel's error.
+    /// Adds the attempted operation `what` to the kernel's error.
     ///
     /// # Errors
     /// The error, as one of a node.

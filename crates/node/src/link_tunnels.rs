@@ -1,8 +1,8 @@
 //! Links to other machines: their UDP sockets, and the switch's orders about them.
 //!
-//! The node opens the sockets, as the switch may not, and keeps copies: a switch that is started
-//! again gets the same ones, with the packets that have come meanwhile. A node that has just started
-//! gets those of an adopted switch from it.
+//! The node opens the sockets, as the switch may not, and keeps copies: a restarted switch gets the
+//! same sockets with the packets that have arrived since. A new node gets the sockets of an adopted
+//! switch from the switch.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -19,27 +19,27 @@ use europa_switch::orders::{Answer, Order, TunnelSettings, TunnelStats as Counte
 use crate::NodeError;
 use crate::switch::Switch;
 
-/// Longest UDP payload: the switch's memory for one.
+/// Longest UDP payload: the size of the switch's buffer.
 const MOST_BYTES: usize = 16 << 10;
 
 /// A tunnel that the switch has.
 struct Told {
-    /// None if that switch has ended.
+    /// `None` if that switch has ended.
     settings: Option<TunnelSettings>,
-    /// The socket that sends; none if the node that opened it has gone.
+    /// The sending socket; `None` if its node has ended.
     sends: Option<(SocketAddr, OwnedFd)>,
 }
 
 /// See the file.
 #[derive(Default)]
 pub(crate) struct LinkTunnels {
-    /// Sockets for packets that come in, by local address and port.
+    /// Receiving sockets, by local address and port.
     sockets: Vec<(SocketAddr, OwnedFd)>,
     /// By number of the sending interface.
     told: RefCell<BTreeMap<u32, Told>>,
 }
 
-/// Which interfaces a tunnel is of: the sending one, the receiving one, and the longest frame there.
+/// The interfaces of a tunnel: the sending one, the receiving one, and the longest frame there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
     pub(crate) from: u32,
@@ -48,10 +48,10 @@ pub(crate) struct Ends {
 }
 
 impl LinkTunnels {
-    /// Has a socket for the packets of a link, opened if there is none yet.
+    /// Opens a socket for the packets of a link, if there is none yet.
     ///
     /// # Errors
-    /// The machine has no such address, or another program has the port.
+    /// The machine does not have the address, or another program has the port.
     pub(crate) fn open(&mut self, end: &FarEnd) -> Result<(), NodeError> {
         if self.sockets.iter().any(|(local, _)| *local == end.local) {
             return Ok(());
@@ -87,7 +87,7 @@ impl LinkTunnels {
                 Ok(socket) => socket,
                 Err(error) => {
                     tracing::warn!("link {}: no way to {}: {error}", end.link, end.remote);
-                    // The former one leads elsewhere.
+                    // The former tunnel leads elsewhere.
                     let _ = switch.order(&Order::RemoveTunnel { interface: ends.from }, &[]);
                     return Ok(());
                 }
@@ -113,7 +113,7 @@ impl LinkTunnels {
         answer
     }
 
-    /// Whether the switch has a tunnel as it is wanted.
+    /// Whether the switch has a tunnel in its desired form.
     pub(crate) fn is_told(&self, end: &FarEnd, ends: Ends) -> bool {
         let told = self.told.borrow();
         let settings = told.get(&ends.from).and_then(|told| told.settings);
@@ -135,7 +135,8 @@ impl LinkTunnels {
         })
     }
 
-    /// Has a switch forget the tunnel of an interface. One that has just ended never learns of it.
+    /// Removes the tunnel of an interface from a switch. A switch that has just ended does not get
+    /// the order.
     pub(crate) fn remove(&self, switch: Option<&mut Switch>, interface: u32) {
         let was_told = self.told.borrow_mut().remove(&interface).is_some();
         if let (true, Some(switch)) = (was_told, switch) {
@@ -143,9 +144,9 @@ impl LinkTunnels {
         }
     }
 
-    /// The switch has ended: the next one knows nothing.
+    /// The switch has ended: the next one has no tunnels.
     pub(crate) fn forget(&self) {
-        // The sockets that send stay, and with them their ports.
+        // The sending sockets remain open, and keep their ports.
         self.told.borrow_mut().values_mut().for_each(|told| told.settings = None);
     }
 
@@ -169,8 +170,8 @@ impl LinkTunnels {
         Ok(())
     }
 
-    /// Tells the switch of tunnels that it has not, and of those whose underlay carries longer or
-    /// shorter packets than before. `all`: every link to another machine.
+    /// Sends the switch the tunnels that it lacks, and those whose underlay has a new MTU. `all`:
+    /// every link to another machine.
     pub(crate) fn follow(&mut self, switch: &mut Switch, all: &[(FarEnd, Ends)]) {
         let locals: HashSet<SocketAddr> = all.iter().map(|(end, _)| end.local).collect();
         self.sockets.retain(|(local, _)| locals.contains(local));
@@ -194,7 +195,7 @@ impl LinkTunnels {
         }
     }
 
-    /// Opens a socket beside that of a former node, to ask the kernel what the underlay carries.
+    /// Opens a socket beside that of a former node, to ask the kernel for the underlay's MTU.
     fn look(&self, end: &FarEnd, ends: Ends) {
         if let Some(told) = self.told.borrow_mut().get_mut(&ends.from)
             && told.sends.is_none()
@@ -250,7 +251,7 @@ fn most_bytes(sends: &OwnedFd, end: &FarEnd) -> u32 {
     known.min(MOST_BYTES) as u32
 }
 
-/// Why packets of a link cannot come in, and what helps.
+/// The reason why packets of a link cannot be received, and a remedy.
 fn refused(end: &FarEnd, error: &io::Error) -> NodeError {
     let (ip, port) = (end.local.ip(), end.local.port());
     let (field, why) = match error.kind() {

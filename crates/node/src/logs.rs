@@ -8,17 +8,17 @@ use std::time::Duration;
 
 use crate::{Doing, NodeError};
 
-/// How often their lengths are looked at.
+/// Interval of checks of their lengths.
 const BOUND_EVERY: Duration = Duration::from_secs(2);
-/// A log longer than this begins again; so much of it stays beside it.
+/// A longer log is restarted; this much of its end is kept in a second file.
 const MOST_BYTES: u64 = 4 << 20;
-/// As much of a log's end is looked at for its last lines.
+/// Number of bytes at a log's end that are searched for its last lines.
 const TAIL_BYTES: u64 = 1 << 20;
 
-/// Bounds the logs of a directory for as long as it lives, in a thread of its own: a disk that is
-/// slow, or a tenant that writes much, must not make the loop wait.
+/// Limits the logs of a directory in a thread of its own, until it is dropped: a slow disk, or a
+/// tenant that writes much, must not delay the loop.
 pub(crate) struct LogThread {
-    /// The thread ends with it.
+    /// Dropping it ends the thread.
     _end: Sender<()>,
 }
 
@@ -37,7 +37,7 @@ impl LogThread {
     }
 }
 
-/// Bounds all logs of a directory. Processes write with `O_APPEND`, so a truncated log goes on at
+/// Bounds all logs of a directory. Processes write with `O_APPEND`, so a truncated log continues at
 /// its new end; lines written between copy and truncation are lost.
 fn bound(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -53,7 +53,7 @@ fn bound(directory: &Path) {
     }
 }
 
-/// Its end is kept beside it, and no more: it may grow meanwhile.
+/// Keeps a log's end in a second file, limited because the log may grow meanwhile.
 fn cut(path: &Path) -> io::Result<()> {
     let mut file = File::open(path)?;
     let length = file.metadata()?.len();
@@ -84,7 +84,7 @@ pub fn tail(path: &Path, lines: usize) -> io::Result<(Vec<u8>, u64)> {
     Ok((bytes.split_off(first), length))
 }
 
-/// The text after byte `from`, and the present length of the log. One that has become shorter was
+/// The text after byte `from`, and the present length of the log. A log that has become shorter was
 /// cut, and is shown from its beginning.
 ///
 /// # Errors

@@ -15,7 +15,7 @@ type Pair = (String, String);
 
 struct Meter {
     number: u32,
-    /// The present state of the programs. None before that.
+    /// The present setting of the programs; `None` before the first.
     bits: Option<u64>,
 }
 
@@ -23,7 +23,7 @@ struct Meter {
 #[derive(Default)]
 pub(crate) struct Meters {
     made: BTreeMap<Pair, Meter>,
-    /// Those that a killed node has left have been looked for.
+    /// Whether meters of a killed node have been searched.
     looked: bool,
 }
 
@@ -38,7 +38,7 @@ fn on_ports(routers: &[Router]) -> impl Iterator<Item = (Pair, u32)> {
     })
 }
 
-/// The rates that documents say, in bits a second.
+/// The rates of the documents, in bits a second.
 fn wanted(documents: &Documents) -> BTreeMap<Pair, u64> {
     let slices = documents.slices.iter();
     let reservations = slices.filter_map(|slice| Some((slice, slice.reservation.as_ref()?)));
@@ -54,7 +54,7 @@ fn wanted(documents: &Documents) -> BTreeMap<Pair, u64> {
 /// Whether the machine has a meter for each slice and port that names a rate.
 ///
 /// # Errors
-/// There are too many, and the slice whose rate is one too many.
+/// There are too many; names the first slice without a meter.
 pub(crate) fn check(documents: &Documents) -> Result<(), NodeError> {
     let most = MAX_METERS as usize - 1;
     let Some(((slice, port), _)) = wanted(documents).into_iter().nth(most) else { return Ok(()) };
@@ -64,7 +64,7 @@ pub(crate) fn check(documents: &Documents) -> Result<(), NodeError> {
 }
 
 impl Meters {
-    /// Sets the meters of the receive programs. Costs little if they do.
+    /// Sets the meters of the receive programs. Costs little without a change.
     pub(crate) fn follow(
         &mut self,
         substrate: &Substrate,

@@ -105,13 +105,13 @@ use crate::{Doing, Instance, Lifetime, NodeError, cores, slices, slow_path};
 /// The settings of a node at its start, beside its documents.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// How many workers the switch has, each with a CPU of its own.
+    /// Number of the switch's workers, each with its own CPU.
     pub workers: u32,
-    /// Where users log in to routers by SSH.
+    /// The address for users' logins by SSH.
     pub ssh_at: Option<SocketAddr>,
 }
 
-/// Everything that a node owns. One thread has it; others send work: see `control`.
+/// The state of a node. One thread has it; others send work: see `control`.
 pub(crate) struct Node {
     pub(crate) instance: Instance,
     kept: Kept,
@@ -127,17 +127,17 @@ pub(crate) struct Node {
     ports: Vec<Port>,
     pub(crate) routers: Vec<Router>,
     switch: Option<Switch>,
-    /// A switch whose rules are on their way.
+    /// A switch whose rules are being sent.
     switch_begun: Option<BegunSwitch>,
     switch_group: Option<Group>,
     revival: Revival,
-    /// Pools made ahead of need: a restarted router has one at once.
+    /// Pools made ahead of need, so that a restarted router has one at once.
     stock: Vec<PoolHandle>,
-    /// Unused pools that the switch had not forgotten when it ended.
+    /// Unused pools that the switch still had when it ended.
     orphans: Vec<PoolHandle>,
     spares: Spares,
     hosts: Vec<HostStats>,
-    /// The documents of the present hosts, as far as they are made.
+    /// The documents of the present hosts, as far as they are complete.
     hosts_made: Arc<Vec<europa_api::Host>>,
     relays: Vec<Relay>,
     link_tunnels: LinkTunnels,
@@ -155,9 +155,9 @@ pub(crate) struct Node {
     store: StoreThread,
     /// Decides about a step.
     engine: Engine,
-    /// It has more to do at once.
+    /// Whether it can continue at once.
     more: bool,
-    /// Its time begins here.
+    /// The start of its time.
     clock: Instant,
     /// The desired state; accepted, or about to be.
     documents: Arc<Documents>,
@@ -179,7 +179,7 @@ pub(crate) struct Node {
     slow_path_work: Work<slow_path::Made>,
     port_work: Work<Port>,
     substrate_work: Work<Substrate>,
-    /// Captures know the former objects.
+    /// Whether captures have outdated objects.
     scene_is_old: bool,
 }
 
@@ -256,7 +256,7 @@ impl Node {
     fn serve(&mut self, inbox: &Inbox, signals: &SignalFd) -> Result<(), NodeError> {
         let mut told = false;
         loop {
-            // The stored state from before this start is up again, as far as possible.
+            // The stored state runs again, as far as possible.
             if !told && self.engine.is_settled() {
                 told = true;
                 if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
@@ -296,7 +296,8 @@ impl Node {
             if signalled {
                 return Ok(());
             }
-            // Answers before ends: a router that refuses its configuration says why and goes.
+            // Answers are read before ends: a router that refuses its configuration sends the
+            // reason and ends.
             self.hear_routers();
             self.hear_successors();
             self.signallers.hear(&self.events);
@@ -315,7 +316,7 @@ impl Node {
                 work(self);
                 turn.did("a request");
             }
-            // Last, as it takes its time.
+            // Comes last, as it takes long.
             self.refill_stock();
             turn.did("pools");
             self.turns.note(&turn);
@@ -346,13 +347,13 @@ impl Node {
             None => PollTimeout::NONE,
             Some(due) => {
                 let wait = due.saturating_duration_since(now);
-                // Rounded up: else the loop would turn until the time has come.
+                // Rounded up: otherwise the loop would spin until the time is reached.
                 PollTimeout::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
             }
         }
     }
 
-    /// Ends the loop; `reply` is called when everything is gone.
+    /// Ends the loop; `reply` is called when everything is removed.
     pub(crate) fn end(&mut self, reply: Reply<Result<Said, ProblemDetails>>) {
         self.farewell = Some(reply);
         self.ending = true;
@@ -363,7 +364,7 @@ impl Node {
         self.group(&slices::router_group(name))
     }
 
-    /// The control group of a process; none where the machine has none that works.
+    /// The control group of a process; `None` if the machine has no working one.
     fn group(&self, name: &str) -> Option<Group> {
         match self.cgroups.group(self.instance.name(), name) {
             Ok(group) => Some(group),
@@ -384,7 +385,7 @@ impl Node {
 
     fn log(&self, of: &str) -> Result<File, NodeError> {
         let path = self.instance.log(of);
-        // A process may write so much and no more: the next one starts in time.
+        // A limited log of the former process may remain: the next process must start in time.
         if fs::metadata(&path).is_ok_and(|log| log.len() > LOG_BYTES / 2) {
             fs::rename(&path, path.with_extension("log.old")).doing("putting a log aside")?;
         }

@@ -1,10 +1,10 @@
-//! Where routers run while much is received: not where it is received.
+//! Keeps routers off CPUs that receive many packets.
 //!
-//! Receiving goes before every process of its CPU, and the scheduler does not look at it when it
-//! places one. A router there waits for its core for up to a tick, and takes time from the receiving
+//! Receiving precedes every process of its CPU, and the scheduler ignores it when it places a
+//! process. A router there waits for its core for up to a tick, and takes time from the receiving
 //! process, which loses frames for all (measured with two cores and one router at the highest rate:
-//! 2.2 to 3.1 million packets/s anywhere, 3.6 beside the switch). So routers keep off such CPUs, as
-//! long as those that are left do: routers that compute much are worth more than undisturbed
+//! 2.2 to 3.1 million packets/s anywhere, 3.6 beside the switch). So routers avoid such CPUs as
+//! long as the other CPUs suffice: routers with much work are more important than undisturbed
 //! receiving.
 
 use std::time::{Duration, Instant};
@@ -21,24 +21,24 @@ use crate::node::Node;
 use crate::router::Router;
 use crate::{Doing, NodeError};
 
-/// How often the CPUs are looked at.
+/// Interval of checks of the CPUs.
 const EVERY: Duration = Duration::from_millis(20);
 /// A CPU that receives so many frames a second is kept free of routers, ...
 const MANY: f64 = 200_000.0;
 /// ... until it has received fewer than so many, so many times in a row.
 const FEW: f64 = 100_000.0;
 const TIMES: u32 = 25;
-/// The interval of checks of the routers' CPU use meanwhile.
+/// Interval of checks of the routers' CPU use while a CPU receives much.
 const USE_EVERY: Duration = Duration::from_millis(200);
 /// Routers that use more of the CPUs that are left than this part may use all again, ...
 const CROWDED: f64 = 0.6;
 /// ... until they use less than this part of them.
 const ROOMY: f64 = 0.4;
 
-/// Tells the node's loop which CPUs receive much, when that changes and while one does.
+/// Reports to the node's loop which CPUs receive much, at each change and as long as one does.
 ///
 /// # Errors
-/// When the system has no thread left.
+/// The system has no thread left.
 pub(crate) fn watch(
     receivers: Table<Receiver>,
     cores: Vec<usize>,
@@ -76,13 +76,13 @@ pub(crate) fn watch(
 struct Counted {
     cpu: usize,
     frames: u64,
-    /// It receives much; and how often in a row that was little.
+    /// Whether it receives much, with the number of successive checks with little.
     busy: Option<u32>,
 }
 
 impl Counted {
-    /// Notes how many frames there have been in all, after some time. Whether the CPU receives much
-    /// now and did not before, or the other way round.
+    /// Notes the total number of frames after some time. Returns whether the CPU has begun or
+    /// stopped to receive much.
     fn count(&mut self, frames: u64, time: Duration) -> bool {
         let came = frames.wrapping_sub(std::mem::replace(&mut self.frames, frames));
         let rate = came as f64 / time.as_secs_f64().max(1e-3);
@@ -101,12 +101,12 @@ impl Counted {
 pub(crate) struct Placement {
     receiving: Vec<usize>,
     crowded: bool,
-    /// CPU time that routers which may be placed have used, and when it was looked at last.
+    /// CPU time that movable routers have used, and the time of the last check.
     used: Option<(Duration, Instant)>,
 }
 
 impl Placement {
-    /// CPUs of `cores` that routers may use; all where there is no choice.
+    /// CPUs of `cores` that routers may use; all CPUs if there is no choice.
     pub(crate) fn cores(&self, cores: &[usize]) -> Vec<usize> {
         let receives = |cpu: &&usize| self.receiving.contains(cpu);
         let left: Vec<usize> = cores.iter().filter(|cpu| !receives(cpu)).copied().collect();
@@ -130,8 +130,8 @@ impl Placement {
             return;
         }
         self.used = Some((used, now));
-        // An ended process is missing, a new one counts with all that it has used. Usage from
-        // before any receiving has no meaning.
+        // An ended process is missing, and a new one counts with all its usage. Usage from before
+        // any receiving has no meaning.
         if time < USE_EVERY * 2 {
             let lately = used.saturating_sub(before).as_secs_f64() / time.as_secs_f64();
             self.note_use(cores, lately);
@@ -154,17 +154,17 @@ impl Node {
         }
     }
 
-    /// CPUs that a router which is started may use, if its document says none.
+    /// CPUs that a new router may use, if its document names none.
     pub(crate) fn cores_for(&self, router: &Router) -> Vec<usize> {
         if is_placed(router) { self.placement.cores(&self.cores) } else { self.cores.clone() }
     }
 
-    /// Has routers that another node has placed use all CPUs again.
+    /// Lets routers that another node has placed use all CPUs again.
     pub(crate) fn release(&self) {
         self.placed().for_each(|pid| keep_on(pid, &self.cores));
     }
 
-    /// Processes that may be placed.
+    /// Processes that may be moved.
     fn placed(&self) -> impl Iterator<Item = Pid> {
         let routers = self.routers.iter().filter(|router| is_placed(router));
         let pids = routers.flat_map(|router| router.processes()).filter_map(|p| p.body.pid());
@@ -172,7 +172,7 @@ impl Node {
     }
 }
 
-/// Its document says no CPUs, and it sleeps when it has nothing to do.
+/// Its document names no CPUs, and it sleeps when it is idle.
 fn is_placed(router: &Router) -> bool {
     router.plan.cpus.is_empty() && !router.plan.busy
 }
@@ -182,7 +182,7 @@ fn cpu_time(process: Pid) -> Option<Duration> {
     clock_getcpuclockid(process).ok()?.now().ok().map(Duration::from)
 }
 
-/// Has all threads of a process run on these CPUs only. One that ends meanwhile does not matter.
+/// Restricts all threads of a process to these CPUs. A thread that ends meanwhile does not matter.
 fn keep_on(process: Pid, cpus: &[usize]) {
     let mut set = CpuSet::new();
     for cpu in cpus {
@@ -194,7 +194,7 @@ fn keep_on(process: Pid, cpus: &[usize]) {
         let Some(number) = number else { continue };
         match sched_setaffinity(Pid::from_raw(number), &set) {
             Ok(()) | Err(Errno::ESRCH) => {}
-            // A cpuset, say, that has none of them.
+            // For example, a cpuset without these CPUs.
             Err(error) => tracing::warn!(
                 "thread {number} of router process {process} stays where it was, not on the CPUs \
                  {cpus:?}: {error}"

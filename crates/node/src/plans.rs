@@ -1,4 +1,4 @@
-//! The thread that computes plans, and that frees what is large: the loop serves others meanwhile.
+//! The thread that computes plans and frees large objects, so that the loop can serve others.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -29,7 +29,7 @@ impl PlanThread {
         Ok(Self(tasks))
     }
 
-    /// Has the engine get the answer to a question.
+    /// Computes the answer to a question for the engine.
     pub(crate) fn plan(&self, question: Question) {
         // The thread lives as long as the loop.
         let _ = self.0.send(Task::Plan(question));

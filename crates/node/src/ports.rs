@@ -57,7 +57,7 @@ fn find(document: &europa_api::Port) -> Result<(Device, u32), NodeError> {
     Ok((device, mtu))
 }
 
-/// Whether this kernel says if live frames have arrived behind a veth.
+/// Whether this kernel can report if a veth's peer has received live frames.
 pub(crate) fn can_ask(substrate: &Substrate) -> bool {
     let loaded = substrate.drained_program();
     if let Err(error) = &loaded {
@@ -77,17 +77,17 @@ pub(crate) struct Port {
     pub(crate) device: Device,
     pub(crate) rate_bits: Option<u64>,
     pub(crate) mtu: u32,
-    /// Live frames may leave by it.
+    /// Whether live frames can leave by it.
     pub(crate) live: bool,
-    /// Its device cuts merged TCP segments into the original ones.
+    /// Whether its device cuts merged TCP segments into the original ones.
     pub(crate) segments: bool,
     pub(crate) limitations: Vec<Limitation>,
     pub(crate) undo: Undo,
     /// The document that it was made from.
     pub(crate) document: europa_api::Port,
-    /// Its device went, and another one of this name has come.
+    /// Its device was removed, and another one of this name exists.
     pub(crate) stale: bool,
-    /// How its link was when last looked at.
+    /// The state of its link at the last check.
     pub(crate) link: Option<LinkState>,
     /// VLAN matches were asked for.
     vlan: bool,
@@ -99,7 +99,8 @@ pub(crate) struct Port {
     /// The device's losses, for statistics.
     losses: DropCounters,
     mode: PortMode,
-    /// Packets received, and packets that the peer had sent, at the last decision where to receive.
+    /// Packets received, and packets that the peer had sent, at the last decision about the place
+    /// of reception.
     received: u64,
     /// Programs of routers run in its driver.
     caged: bool,
@@ -121,7 +122,7 @@ impl Port {
         namespace(document)
     }
 
-    /// How the device of a port is before it is opened.
+    /// The state of a port's device before it is opened.
     pub(crate) fn before(document: &europa_api::Port) -> Result<Noted, NodeError> {
         let (device, _) = find(document)?;
         let undo = before(&device).map_err(|error| fault(document, "device", error))?;
@@ -131,14 +132,14 @@ impl Port {
     /// Adds to `undo` the settings that may change to meet the interfaces' needs.
     pub(crate) fn expect(&mut self, needs: Needs) -> Result<(), NodeError> {
         if needs.vlan && !self.vlan {
-            // Of a repeated change, the older state counts.
+            // If a change is repeated, the older state counts.
             self.undo.changes.extend(before(&self.device)?.changes);
         }
         Ok(())
     }
 
-    /// Opens the device of a port and makes it fit. The changes on it are in `undo`. `asks`: this
-    /// kernel says if live frames have arrived behind a veth.
+    /// Opens the device of a port and prepares it. `undo` gets its changes. `asks`: this kernel can
+    /// report if a veth's peer has received live frames.
     pub(crate) fn open(
         id: u32,
         document: &europa_api::Port,
@@ -157,7 +158,7 @@ impl Port {
         opened
     }
 
-    /// The same for a device that has been prepared, perhaps not as it has to be.
+    /// The same for a device that has been prepared, possibly incompletely.
     fn open_prepared(
         id: u32,
         document: &europa_api::Port,
@@ -213,7 +214,7 @@ impl Port {
         })
     }
 
-    /// Whether the kernel has forgotten its device meanwhile.
+    /// Whether the kernel has removed its device meanwhile.
     pub(crate) fn is_forgotten(&self, substrate: &Substrate) -> bool {
         let Some(attachment) = &self.attachment else { return false };
         let is_live = self.mode != PortMode::Generic;
@@ -225,12 +226,12 @@ impl Port {
         Needs { vlan: self.vlan, promiscuous: self.promiscuous }
     }
 
-    /// Whether it has the device that a document says, and that is the one that it was.
+    /// Whether the document names its device, and that is still the same one.
     pub(crate) fn is(&self, document: &europa_api::Port) -> bool {
         !self.stale && same_device(&self.document, document)
     }
 
-    /// Changes to a document. Its device stays.
+    /// Changes to another document with the same device.
     pub(crate) fn change(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
         self.mtu = find(document)?.1;
         self.rate_bits = rate(document);
@@ -238,8 +239,8 @@ impl Port {
         Ok(())
     }
 
-    /// Takes over changes of its device by other programs: the name, and the MTU as far as the
-    /// document allows. Returns the differences.
+    /// Takes over changes of its device by other programs: the name, and the MTU if the document
+    /// allows it. Returns the differences.
     pub(crate) fn follow_device(&mut self, link: &Link) -> Option<String> {
         let mtu = self.document.mtu.as_ref().map_or(link.mtu, |mtu| mtu.value.min(link.mtu));
         let is_same = link.name == self.device.name && mtu == self.mtu;
@@ -251,7 +252,7 @@ impl Port {
         Some(format!("the device is {} now, MTU {mtu}", link.name))
     }
 
-    /// Sets its device up for the interfaces on it; adds the changes to `undo`.
+    /// Sets up its device for its interfaces; adds the changes to `undo`.
     pub(crate) fn adapt(&mut self, needs: Needs) -> Result<(), NodeError> {
         if needs.vlan && !self.vlan {
             let generic = self.mode == PortMode::Generic;
@@ -272,18 +273,18 @@ impl Port {
         Ok(())
     }
 
-    /// How the two ways out of the device go on.
+    /// How live frames and socket frames of the device can alternate.
     pub(crate) fn ways(&self) -> Ways {
         match self.device.kind {
             Kind::Tap => Ways::Join,
             Kind::Veth if !self.segments => Ways::Join,
-            // Frames of a socket go past the queue of live ones.
+            // Frames of a socket bypass the queue of live ones.
             Kind::Veth => Ways::Ask,
             _ => Ways::Part,
         }
     }
 
-    /// Live frames that the device has lost; a device that has gone loses nothing more.
+    /// Live frames that the device has lost; a removed device loses no more.
     pub(crate) fn lost(&mut self) -> u64 {
         self.losses.read().map_or(0, |drops| drops.live_frames)
     }

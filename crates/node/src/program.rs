@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use europa_api::{Problem, Router};
 use europa_slowpath::environment::PATH;
 
-/// Whether there is a file that can be executed.
+/// Whether there is an executable file.
 pub(crate) fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }
 
-/// Where a program is, in the folders of [`PATH`].
+/// The path of a program in the folders of [`PATH`].
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     PATH.split(':').map(|folder| Path::new(folder).join(name)).find(|path| is_program(path))
 }

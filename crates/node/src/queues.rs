@@ -19,10 +19,10 @@ use crate::router::Router;
 use crate::switch::Switch;
 use crate::{Doing, NodeError};
 
-/// Rates hold over this time: the switch catches up on at most this much. It is late when others
-/// have its core for a turn of the scheduler's, which is 3 ms.
+/// Rates hold over this time: the switch catches up on at most this much. It is late when another
+/// process has its core for a turn of the scheduler, which is 3 ms.
 const BURST_US: u64 = 4000;
-/// RED's weight of a packet in the mean length: 0.002, as Floyd and Jacobson say.
+/// RED's weight of a packet in the mean length: 0.002, by Floyd and Jacobson.
 const RED_SHIFT: u8 = 9;
 const RED_MIN_BYTES: u64 = 30_000;
 const RED_PROBABILITY: f64 = 0.1;
@@ -42,7 +42,7 @@ fn share(
     Share { weight: weight.unwrap_or(1), guarantee: guarantee.map(rate), cap: cap.map(rate) }
 }
 
-/// A queue as its document says it, on a port of a rate.
+/// The settings of a queue's document, on a port with a rate.
 fn settings(queue: &Queue, port_bits: Option<u64>) -> QueueSettings {
     let ecn = queue.ecn.is_some_and(|ecn| ecn.value);
     let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
@@ -85,11 +85,11 @@ fn settings(queue: &Queue, port_bits: Option<u64>) -> QueueSettings {
     }
 }
 
-/// All queues of an interface; its own always.
+/// All queues of an interface, always with its own.
 fn of_interface(id: u32, queues: &Queues, port_bits: Option<u64>) -> Vec<QueueOf> {
     let own = queues.0.iter().find(|(number, _)| number.0 == 0).map(|(_, queue)| queue.value);
     let own = own.unwrap_or_default();
-    // Packets for another queue must not wait behind those for none.
+    // Packets for another queue must not wait behind packets for none.
     let holds = !own.drops() && queues.0.iter().all(|(number, _)| number.0 == 0);
     let mut own = settings(&own, port_bits);
     if holds {
@@ -106,7 +106,7 @@ fn of_interface(id: u32, queues: &Queues, port_bits: Option<u64>) -> Vec<QueueOf
     std::iter::once(own).chain(numbered).collect()
 }
 
-/// Guarantees of a router's queues are its own guarantee: it takes them from its slice.
+/// A router's guarantee is the sum of its queues' guarantees: it takes them from its slice.
 fn of_router(name: &str, queues: Vec<QueueOf>) -> RouterQueues {
     let guarantees = queues.iter().filter_map(|queue| queue.settings.share.guarantee);
     let bits: u64 = guarantees.map(|rate| rate.bits).sum();
@@ -161,9 +161,9 @@ fn of_port(port: &Port, documents: &Documents, routers: &[Router]) -> Option<Por
 struct Managed {
     port: u32,
     name: String,
-    /// The last order to the switch. None if it knows nothing.
+    /// The last order to the switch; `None` before the first.
     told: Option<PortQueues>,
-    /// Where it counts.
+    /// The places of its counters.
     places: Vec<u32>,
     memory: OwnedFd,
     statistics: Mapping,
@@ -179,7 +179,7 @@ impl PortsQueues {
         self.0.iter_mut().for_each(|managed| managed.told = None);
     }
 
-    /// Makes the switch's queues the desired ones. Costs little if they are.
+    /// Sets the switch's queues to the desired ones. Costs little without a change.
     pub(crate) fn follow(
         &mut self,
         kept: &Kept,
@@ -303,7 +303,7 @@ impl Managed {
                         queue: Some(queue.number),
                         ..self.one(place)
                     };
-                    // Classes have no waiting times of their own.
+                    // Classes have no separate waiting times.
                     for at in [0, slice_at, router_at] {
                         if let Some(class) = all.get_mut(at) {
                             add_waits(&mut class.waited, &of_queue.waited);

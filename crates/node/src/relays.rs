@@ -1,8 +1,8 @@
 //! Packets that hosts send over lines with a rate, delay or losses, or to other machines.
 //!
-//! A router's packets pass the switch, which delays and loses them. A host's packets go straight
-//! from its line into the router's pool. Where the link has an effect on them, they go into a pool
-//! of the switch's own instead, and from there over the link.
+//! A router's packets pass the switch, which delays and loses them. A host's packets enter the
+//! router's pool directly. If the link has an effect on them, they enter a pool of the switch
+//! instead, and pass the link from there.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use crate::NodeError;
 use crate::link_tunnels::Ends;
 use crate::switch::Switch;
 
-/// Packets that are on the way from one host at a time, twice.
+/// Packets in transit from one host at a time, twice.
 const SLOTS: u32 = 4096;
-/// How long a switch may take to empty a pool into which nothing comes any more.
+/// Time limit for a switch to empty a pool that receives no more packets.
 const DRAIN: Duration = Duration::from_millis(3);
 
 /// A relay of this node.
@@ -68,7 +68,7 @@ impl Relay {
         }
     }
 
-    /// Takes over a relay that another node has made, if one of `plans` wants it.
+    /// Takes over a relay that another node has made, if one of `plans` needs it.
     pub(crate) fn adopt(
         record: &RelayRecord,
         plans: &[RelayPlan],
@@ -113,7 +113,7 @@ impl Relay {
         Some((self.plan.far.clone()?, ends))
     }
 
-    /// Makes a relay's pool, and has everything that comes in by its port go there.
+    /// Makes a relay's pool, and directs all packets from its port there.
     pub(crate) fn make(
         plan: RelayPlan,
         substrate: &Substrate,
@@ -137,11 +137,11 @@ impl Relay {
         Ok(Self { plan, interface, spec, pool, back })
     }
 
-    /// Packets under way arrive at once, and later ones pass without the line.
+    /// Delivers packets in transit at once; later ones pass without the line.
     pub(crate) fn flush(&self, switch: Option<&mut Switch>) {
         if let Some(switch) = switch {
             let order = Order::Impair { interface: self.interface, impairment: None };
-            // One that has just ended never learns of it.
+            // A switch that has just ended does not get the order.
             let _ = switch.order(&order, &[]);
         }
     }
@@ -156,7 +156,7 @@ impl Relay {
         substrate.leave(self.interface, &self.spec, port)?;
         self.spec.matches.clear();
         if switch.is_some() {
-            // A program that has read the tables before puts its frame into the pool, and the
+            // A program that has read the tables before still puts its frame into the pool, and the
             // switch takes it out.
             std::thread::sleep(DRAIN);
         }
@@ -167,13 +167,13 @@ impl Relay {
     pub(crate) fn impair(&self, switch: Option<&mut Switch>) {
         let impairment = self.plan.impairment;
         if let Some(switch) = switch {
-            // One that has just ended learns of it when it starts.
+            // A switch that has just ended gets this state when it starts.
             let _ = switch.order(&Order::Impair { interface: self.interface, impairment }, &[]);
         }
     }
 
-    /// Takes it out of the tables; a switch forgets it first. Its pool is left, and whether the
-    /// switch has forgotten it.
+    /// Removes it from the tables, and first from a switch. Returns its pool, and whether the
+    /// switch has released it.
     pub(crate) fn end(
         self,
         switch: Option<&mut Switch>,
@@ -189,7 +189,7 @@ impl Relay {
         Ok((self.pool, forgotten))
     }
 
-    /// Tells a switch of the pool and of the way to `to`.
+    /// Sends a switch the pool and the destination `to`.
     pub(crate) fn tell(&self, switch: &mut Switch, to: Target) -> Result<(), NodeError> {
         let Geometry { slots, slot_bytes, interfaces } = self.pool.layout.geometry;
         let pool = self.pool.id;
@@ -211,7 +211,7 @@ impl Relay {
         Ok(())
     }
 
-    /// Tells a switch of the way from another machine to the host's port.
+    /// Sends a switch the reverse direction, from another machine to the host's port.
     pub(crate) fn tell_back(&self, switch: &mut Switch, port: u32) -> Result<(), NodeError> {
         let Some((interface, spec)) = &self.back else { return Ok(()) };
         let order = Order::AddInterface {

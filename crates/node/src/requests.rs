@@ -1,4 +1,4 @@
-//! The requests that a node's loop answers: all that an interface to users can do with a node.
+//! The requests that a node's loop answers: all operations of an interface to users.
 //!
 //! Each is a message to the loop, whose answer the caller awaits. All fail with status 503 if the
 //! node ends.
@@ -20,7 +20,7 @@ use crate::instance::Instance;
 use crate::node::Node;
 use crate::store::{Stored, StoredToken};
 
-/// Objects that the loop describes in one turn.
+/// Number of objects that the loop describes in one turn.
 const AT_ONCE: usize = 32;
 
 /// Sends requests to a node's loop; clones go to the same one.
@@ -48,7 +48,7 @@ impl Requests {
         self.0.ask(|node| node.accepted()).await
     }
 
-    /// Carries a change out. Answers when it is done, refused or taken back.
+    /// Carries a change out. Answers when it is done, refused or undone.
     ///
     /// # Errors
     /// The node ends.
@@ -157,7 +157,7 @@ impl Requests {
         self.0.ask_later(move |node, reply| node.restart(&router, reply)).await?
     }
 
-    /// Succeeds if there is such a router, SLICE/ROUTER.
+    /// Succeeds if the router SLICE/ROUTER exists.
     ///
     /// # Errors
     /// There is none, or the node ends.
@@ -166,7 +166,7 @@ impl Requests {
         self.0.ask(move |node| node.known_router(&router)).await?
     }
 
-    /// Gives a router's process an order and awaits its answer.
+    /// Sends a router's process an order and awaits its answer.
     ///
     /// # Errors
     /// The node ends. The inner error: the router refuses, in its own words, or does not run.
@@ -226,7 +226,7 @@ impl Requests {
     /// Ends everything. Answers when it is done.
     ///
     /// # Errors
-    /// What could not be removed, or the node ends already.
+    /// The objects that could not be removed, or the node ends already.
     pub async fn end(&self) -> Result<Said, ProblemDetails> {
         self.0.ask_later(|node, reply| node.end(reply)).await?
     }
@@ -244,7 +244,7 @@ fn object(stored: &Stored, status: Status) -> Object {
     }
 }
 
-/// Does work that takes long in a thread of its own.
+/// Does long work in a separate thread.
 async fn beside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ProblemDetails> {

@@ -37,13 +37,13 @@ const MEMORY_BYTES: u64 = 1 << 30;
 pub(crate) struct Router {
     /// Number on this node, from which its uid follows.
     pub(crate) number: u32,
-    /// Its documents.
+    /// Its plan.
     pub(crate) wanted: Arc<RouterPlan>,
     /// The same with resolved facts: next hops of tunnels.
     pub(crate) plan: RouterPlan,
-    /// The configuration of its process is unknown: an update was refused half-way.
+    /// Whether the configuration of its process is unknown, as an update was refused half-way.
     pub(crate) astray: bool,
-    /// Its removal has begun: if that fails, its remains must be removed again.
+    /// Whether its removal has begun: if that fails, its remains must be removed again.
     pub(crate) half: bool,
     /// Numbers of its interfaces in the substrate.
     pub(crate) interfaces: Vec<u32>,
@@ -55,7 +55,7 @@ pub(crate) struct Router {
     pub(crate) restarts: u64,
     pub(crate) due: Option<Instant>,
     pub(crate) last_end: String,
-    /// Written by the switch when something came over a link.
+    /// The switch writes it after a packet has arrived over a link.
     pub(crate) wake: Bell,
     pub(crate) group: Option<Group>,
     pub(crate) granted: Granted,
@@ -75,17 +75,17 @@ pub(crate) struct RouterRecord {
     configuration: String,
     file: String,
     restarts: u64,
-    /// It runs its graph, and everything of it is in the tables.
+    /// Whether it runs its graph, and is in all tables.
     complete: bool,
-    /// Which configuration it runs is not known.
+    /// Whether its configuration is unknown.
     astray: bool,
 }
 
-/// How long a process may take to read its configuration.
+/// Time limit of a process for reading its configuration.
 const START: Duration = Duration::from_secs(30);
-/// How long it may take for anything else: a router that hangs harms itself alone.
+/// Time limit for all other orders: a router that hangs harms only itself.
 const ORDER: Duration = Duration::from_secs(5);
-/// A program that runs for so long counts as ready: one that cannot run ends at once.
+/// A program that has run this long counts as ready: one that cannot run ends at once.
 const SETTLED: Duration = Duration::from_millis(300);
 /// Answers that are heard at once.
 const MOST_ANSWERS: usize = 256;
@@ -122,8 +122,8 @@ impl Router {
         })
     }
 
-    /// Takes over the router of a record, if it still runs and equals the plan, but for its
-    /// configuration: that can be changed while it runs.
+    /// Takes over the router of a record, if it still runs and equals the plan except for its
+    /// configuration, which can be changed while it runs.
     ///
     /// # Errors
     /// The reason for its restart.
@@ -258,7 +258,7 @@ impl Router {
         Ok(Process { is_program, ..Process::new(Body::Process(child), orders) })
     }
 
-    /// Its process, and the one that is to take over.
+    /// Its process, and its successor.
     pub(crate) fn processes(&self) -> impl Iterator<Item = &Process> {
         self.process.iter().chain(self.successor.as_ref().map(|successor| &successor.process))
     }
@@ -269,8 +269,8 @@ impl Router {
         all.find(|(planned, _)| planned.name == interface).map(|(_, id)| *id)
     }
 
-    /// Interfaces of a kernel router whose frames come to its process first, and those by which they come:
-    /// numbers in the substrate.
+    /// Interfaces of a kernel router whose frames its process gets first, and the hidden interfaces
+    /// by which they arrive: numbers in the substrate.
     pub(crate) fn relays(&self) -> Vec<(u32, u32)> {
         let all = self.plan.interfaces.iter().zip(&self.interfaces);
         let relays =
@@ -278,7 +278,7 @@ impl Router {
         relays.collect()
     }
 
-    /// Its state, as text for people.
+    /// Its state, as text for users.
     pub(crate) fn state(&self, now: Instant) -> String {
         match (&self.process, self.due) {
             (Some(process), _) if process.ready => "running".into(),

@@ -5,8 +5,8 @@
 //! | `plan`    | the plan of each                                   |
 //! | `process` | one of them: start, adoption, orders, messages     |
 //!
-//! Once a round of the loop, the node compares the plan that each signaller has with the documents,
-//! as it does for queues and meters.
+//! In each round of the loop, the node compares each signaller's plan with the documents, as for
+//! queues and meters.
 
 mod plan;
 mod process;
@@ -35,7 +35,7 @@ use crate::router::Router;
 
 /// The prefix of the names of records.
 pub(crate) const KIND: &str = "signaller.";
-/// Most messages that are read from one at once.
+/// Most messages that are read from one signaller in a round.
 const MOST_MESSAGES: usize = 64;
 
 /// The facts about a signaller that the next node needs.
@@ -114,7 +114,7 @@ impl Signallers {
         self.slices.values().filter_map(|slice| slice.due).min()
     }
 
-    /// Has what signals signal as documents say. Costs little if it does.
+    /// Changes signallers to the documents. Costs little without a change.
     pub(crate) fn follow(
         &mut self,
         kept: &Kept,

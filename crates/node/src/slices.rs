@@ -1,8 +1,8 @@
 //! The slices' reserved CPU and memory: admitted, and kept by control groups.
 //!
 //! A slice's routers are in a group each, `slice_SLICE/ROUTER`. The slice's CPU share is a quota of
-//! the group above them, and a weight that lets it go first until that is used up. So it always
-//! gets its share, and never more.
+//! the group above them, and a weight that gives it precedence until that is used up. So it gets
+//! exactly its share.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -86,8 +86,8 @@ impl SliceGroups {
             let made = cgroups.group(instance, &group(&slice.name));
             match made.and_then(|made| made.set(&wanted.limits())) {
                 Ok(()) => drop(self.made.insert(slice.name.to_string(), wanted)),
-                // Tried again with the next change, as less memory than is in use is refused now,
-                // and told once.
+                // Tried again with the next change, as the kernel refuses a limit below the present
+                // use; reported once.
                 Err(error) => {
                     let tried = self.tried.insert(slice.name.to_string(), wanted);
                     failed.extend((tried.as_ref() != Some(&wanted)).then_some(error));

@@ -53,16 +53,16 @@ pub(crate) use remove::remove;
 pub(crate) struct SlowPaths {
     /// By router.
     all: HashMap<String, SlowPath>,
-    /// Threads that remove slow paths which are not wanted any more, by router.
+    /// Threads that remove undesired slow paths, by router.
     reapers: HashMap<String, JoinHandle<()>>,
-    /// Where their programs change rules of their slices.
+    /// Doors by which their programs change rules of their slices.
     doors: Doors,
     uplinks: Uplinks,
     /// Follows link states.
     carrier: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
 }
 
-/// One of them.
+/// The slow path of one router.
 struct SlowPath {
     /// The document that it was made from.
     router: europa_api::Router,
@@ -70,8 +70,8 @@ struct SlowPath {
     progress: Arc<Progress>,
     watches: Vec<carrier::Watch>,
     daemons: Vec<Daemon>,
-    /// Programs that another node has started, by name: none of those that are not to be
-    /// started again.
+    /// Programs that another node has started, by name: `None` for those that are not to be
+    /// restarted.
     adopted: HashMap<String, Option<Child>>,
     /// Process 1 of its pid namespace, if another node has started it.
     first: Option<Child>,
@@ -84,8 +84,7 @@ struct SlowPath {
     board: Arc<Board>,
     /// The pending actions of a change on running programs, by program.
     pending: BTreeMap<String, Action>,
-    /// Documents that it was made from before, while a change to the present one is not done: any
-    /// of their objects may still be there.
+    /// Former documents of a change that is not complete: any of their objects may still exist.
     before: Vec<europa_api::Router>,
     /// Threads in which its programs read their files again.
     reloading: usize,
@@ -120,7 +119,7 @@ fn record_name(router: &str) -> String {
 }
 
 impl SlowPaths {
-    /// Has programs change rules of their slices from now on.
+    /// From now on programs can change rules of their slices.
     pub(crate) fn open_doors(&mut self, doors: Doors) {
         self.doors = doors;
     }
@@ -142,7 +141,7 @@ impl SlowPaths {
         idle.map(|one| RouterId::of(&one.router))
     }
 
-    /// Removes the unwanted ones, and changes those that stay.
+    /// Removes the undesired ones, and changes those that stay.
     pub(crate) fn trim(
         &mut self,
         instance: &Instance,
@@ -172,8 +171,7 @@ impl SlowPaths {
         Ok(())
     }
 
-    /// Those that documents want and that are not there. `ports` are all, with those that hosts
-    /// make.
+    /// Desired ones that do not exist. `ports` are all ports, with those that hosts make.
     pub(crate) fn missing(
         &self,
         instance: &Instance,
@@ -192,7 +190,7 @@ impl SlowPaths {
         })
     }
 
-    /// Takes those that were made, up to the first that could not be.
+    /// Takes the new ones, up to the first failure.
     pub(crate) fn keep(
         &mut self,
         instance: &Instance,
@@ -218,12 +216,12 @@ impl SlowPaths {
         Ok(())
     }
 
-    /// Where processes of a router start, once its slow path has been started.
+    /// The namespaces and group of a router's processes, once its slow path has been started.
     pub(crate) fn base(&self, router: &str) -> Option<Arc<Base>> {
         self.all.get(router)?.base.clone()
     }
 
-    /// Routers whose slow paths there are.
+    /// Routers with an existing slow path.
     pub(crate) fn routers(&self) -> impl Iterator<Item = &str> {
         self.all.keys().map(|name| &**name)
     }
@@ -244,7 +242,7 @@ fn has(program: &str) -> bool {
 
 impl SlowPath {
     /// Writes down the document that it was made from: the next node adopts it if that is still
-    /// wanted. While a change is not done, the next node must make it again.
+    /// desired. During a change, the next node must make it again.
     fn note(&self, kept: &Kept) -> Result<(), NodeError> {
         let is_done = !self.is_unfinished() && self.reloading == 0;
         self.note_as(kept, if is_done { text(&self.router) } else { String::new() })

@@ -7,25 +7,26 @@
 //!                                                 europa ssh-attend ─▶ europa ssh-enter ─▶ command
 //! ```
 //!
-//! - The node starts an sshd with a configuration and a host key of its own. All users log in as one
-//!   account of the machine, [`ACCOUNT`], which has no rights. A user is known by its key: the line
-//!   that `europa ssh-keys` prints for a key forces the command `europa session --user NAME`.
-//! - Two sockets lie in a folder that only root and the account can enter. They answer the account's
-//!   processes alone (`SO_PEERCRED`). One tells users of keys, the other starts sessions. The node's
-//!   REST socket is in a folder that the account cannot enter.
-//! - `europa session` sends its standard input, output and error, and the words of the user. The node
-//!   checks key, role and router in its accepted documents, and starts `europa ssh-attend` with these
-//!   descriptors. That process is root of the machine, but runs nothing of the user. Its child
-//!   `europa ssh-enter` enters the router as commands of `europa exec` do, gives up all rights on the
-//!   machine, and executes a shell with a cleared environment and three descriptors.
-//! - `europa ssh-attend` reaps all that the session starts. It ends everything when the command, the
-//!   client or the node ends, or when the node tells it to. So nothing of a session outlives it.
-//! - A thread compares all sessions with the documents four times a second. It ends those whose user,
-//!   key, role or router has gone.
-//! - The node's loop only looks names up. Connections are served by threads, few at a time.
+//! - The node starts an sshd with a configuration and a host key of its own. All users log in as
+//!   one account of the machine, [`ACCOUNT`], which has no rights. A key identifies its user: the
+//!   line that `europa ssh-keys` prints for a key forces the command `europa session --user NAME`.
+//! - Two sockets are in a folder that only root and the account can enter. They answer only the
+//!   account's processes (`SO_PEERCRED`). One returns the user of a key, the other starts sessions.
+//!   The node's REST socket is in a folder that the account cannot enter.
+//! - `europa session` sends its standard input, output and error, and the words of the user. The
+//!   node checks key, role and router in its accepted documents, and starts `europa ssh-attend`
+//!   with these descriptors. That process is root of the machine, but runs nothing of the user. Its
+//!   child `europa ssh-enter` enters the router as commands of `europa exec` do, gives up all
+//!   rights on the machine, and executes a shell with a cleared environment and three descriptors.
+//! - `europa ssh-attend` reaps all that the session starts. It ends all processes of the session
+//!   when the command, the client or the node ends, or when the node orders it. So no process
+//!   outlives its session.
+//! - A thread compares all sessions with the documents four times a second. It ends sessions whose
+//!   user, key, role or router was removed.
+//! - The node's loop only looks up names. A few threads serve connections.
 //!
-//! The account runs nothing but sshd's processes without rights, `europa ssh-keys` and `europa session`.
-//! Processes of tenants never have its user id.
+//! The account runs nothing but sshd's processes without rights, `europa ssh-keys` and `europa
+//! session`. Processes of tenants never have its user id.
 //!
 //! | file       | concern                                                   |
 //! |------------|-----------------------------------------------------------|
@@ -81,7 +82,7 @@ use crate::{Doing, Instance, Lifetime, NodeError};
 /// How often sessions are compared with the documents, and the sshd is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// The files of a node's logins are there; nothing runs yet.
+/// The files of a node's logins; no process runs yet.
 pub(crate) struct Prepared {
     instance: Instance,
     account: Account,
@@ -94,21 +95,21 @@ pub(crate) struct Ssh {
     thread: JoinHandle<()>,
 }
 
-/// Where `europa ssh-keys` asks.
+/// The socket for `europa ssh-keys`.
 fn keys_socket(instance: &Instance) -> PathBuf {
     instance.ssh().join("keys.sock")
 }
 
-/// Where `europa session` asks.
+/// The socket for `europa session`.
 fn session_socket(instance: &Instance) -> PathBuf {
     instance.ssh().join("session.sock")
 }
 
 impl Prepared {
-    /// Checks what the machine must have, and makes the files.
+    /// Checks the machine's requirements, and makes the files.
     ///
     /// # Errors
-    /// The account or sshd is missing, or the address is taken.
+    /// The account or sshd is missing, or the address is in use.
     pub(crate) fn new(
         instance: &Instance,
         lifetime: Lifetime,
@@ -153,15 +154,15 @@ impl Ssh {
     /// Ends all sessions and the sshd.
     pub(crate) fn end(self) {
         self.stop.store(true, Ordering::Relaxed);
-        // It does not panic; if it did, it has nothing any more.
+        // The thread does not panic; after a panic it would have no resources left.
         let _ = self.thread.join();
     }
 }
 
-/// Removes the files of an instance's logins. Nothing runs there any more.
+/// Removes the files of an instance's logins. No process runs there.
 pub(crate) fn remove(instance: &Instance) {
     let folder = instance.ssh();
-    // A file that is mounted there keeps the folder.
+    // A file that is mounted there prevents removal of the folder.
     let _ = umount2(&daemon::program(instance), MntFlags::MNT_DETACH);
     match fs::remove_dir_all(&folder) {
         Err(error) if error.kind() != ErrorKind::NotFound => {

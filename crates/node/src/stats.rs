@@ -61,7 +61,7 @@ impl From<StatsOfSwitch> for OfSwitch {
 }
 
 impl Gathered {
-    /// Everything, as users read it.
+    /// All counters in the form for users.
     pub(crate) fn told(self, switch: &OfSwitch) -> NodeStats {
         let Self { mut stats, of_routers, of_hosts, .. } = self;
         let ends = of_routers.iter().flat_map(|(_, ends)| ends).chain(&of_hosts);
@@ -156,7 +156,7 @@ pub(crate) fn interface(
         ("too long for a kernel router's link", c.tx_drop_live),
         ("held by a switch that has ended", c.tx_drop_switch),
     ];
-    // Links tell of these themselves.
+    // Links report these themselves.
     let line = told(&[("lost on the link", c.tx_drop_line)]);
     InterfaceStats {
         name: planned.name.clone(),

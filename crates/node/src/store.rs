@@ -1,4 +1,4 @@
-//! Desired state on this host's disk, written by a thread of its own: the loop never waits for it.
+//! Desired state on this host's disk, written by a separate thread: the loop never waits for it.
 
 mod redb;
 
@@ -13,7 +13,7 @@ use crate::{Doing, NodeError};
 
 type Writing = Box<dyn FnOnce(&mut dyn Store) + Send>;
 
-/// Has changes written down, one after the other.
+/// Stores changes, one after the other.
 pub(crate) struct StoreThread(Sender<Writing>);
 
 impl StoreThread {
@@ -26,7 +26,7 @@ impl StoreThread {
         Ok(Self(orders))
     }
 
-    /// Has `write` change the store, and the loop get the result.
+    /// Changes the store by `write`, and passes the result to the loop.
     pub(crate) fn write(
         &self,
         control: &Control,

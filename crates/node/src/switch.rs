@@ -1,4 +1,4 @@
-//! The switch: started, told everything, and started again when it ends.
+//! The switch: starts it, sends it all objects, and restarts it when it ends.
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
@@ -26,11 +26,10 @@ use crate::cores::argument;
 use crate::kept::{Found, Kept};
 use crate::{Doing, NodeError};
 
-/// How long a switch may take for an order, which is milliseconds on a machine that is not
-/// taken away.
+/// Time limit of a switch for an order, which takes milliseconds unless the machine stands still.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Orders that may be on the way at a time: they and their answers fit into a socket's buffers.
+/// Most outstanding orders: they and their answers fit into a socket's buffers.
 const MOST_PENDING: usize = 64;
 
 /// Memory and descriptors that outlive a switch process.
@@ -50,8 +49,8 @@ pub(crate) struct Lasting {
 struct WorkerParts {
     /// Rung by routers and other workers.
     doorbell: Bell,
-    /// The transmit program, once a switch has been started: one that is adopted has it, and the
-    /// verifier takes its time.
+    /// The transmit program, once a switch has been started: an adopted switch has it, and the
+    /// verifier is slow.
     program: OnceCell<OwnedFd>,
 }
 
@@ -140,7 +139,7 @@ impl Switch {
     ) -> Result<Self, NodeError> {
         let failed = |error| NodeError::Channel { who: "the switch".into(), error };
         let (orders, theirs) = pair().map_err(failed)?;
-        // From the last one on.
+        // From the last core on.
         let from_last = cores.iter().rev().cycle().take(lasting.workers.len());
         let worker_cores: Vec<u32> = from_last.map(|core| *core as u32).collect();
         let cpus = argument(cores.last().map_or(&[], std::slice::from_ref));
@@ -181,7 +180,7 @@ impl Switch {
             workers: lasting.workers(),
             cpus: worker_cores,
             counter_rows: substrate.counter_rows(),
-            // It cannot ask for them, locked in as it is.
+            // The sandbox keeps it from asking the system.
             cores: thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
         };
         switch.orders.send(&start, &descriptors).map_err(failed)?;
@@ -192,7 +191,7 @@ impl Switch {
                 return Err(NodeError::Refused(format!("the switch answered {other:?}")));
             }
         }
-        // It has entered its own namespace by now: the programs are parked there.
+        // It has entered its namespace by now, where the programs are attached.
         let namespace = Namespace::named(&format!("/proc/{}/ns/net", switch.child.pid()))
             .doing("opening the switch's network namespace")?;
         for (worker, program) in (0..).zip(programs) {
@@ -219,8 +218,7 @@ impl Switch {
         Ok(Some(Self { child, orders, identity: Some(identity), started, workers }))
     }
 
-    /// The worker that takes the packets of the router with this number, or the relay on the pool
-    /// of it.
+    /// The worker for the packets of the router with this number, or for the relay on its pool.
     pub(crate) fn worker_of(&self, number: u32) -> u32 {
         worker_of(number, self.workers)
     }
@@ -234,7 +232,7 @@ impl Switch {
         kept.note(&self.name(), self.identity, &record)
     }
 
-    /// Notes that it can be adopted, and how many there were before it.
+    /// Notes that it can be adopted, and the number of its predecessors.
     pub(crate) fn note_complete(&mut self, kept: &Kept, restarts: u64) -> Result<(), NodeError> {
         self.note(kept, SwitchRecord { complete: true, restarts })?;
         self.child.commit();
@@ -254,7 +252,7 @@ impl Switch {
         }
     }
 
-    /// Gives an order and waits for the answer.
+    /// Sends an order and waits for the answer.
     pub(crate) fn order(
         &mut self,
         order: &Order,
@@ -286,11 +284,11 @@ impl Switch {
         }
     }
 
-    /// Gives many orders without descriptors, and waits for all answers: the switch works on one
-    /// while others are on the way.
+    /// Sends many orders without descriptors, and waits for all answers: the switch handles one
+    /// while others are being sent.
     ///
     /// # Errors
-    /// The first that it refuses; orders behind it were given as well.
+    /// The first that it refuses; later orders were sent as well.
     pub(crate) fn order_all(
         &mut self,
         orders: impl Iterator<Item = Order>,
@@ -326,17 +324,18 @@ impl Switch {
         }
     }
 
-    /// Kills a switch that does not answer, perhaps because a router inside it has no end. The
-    /// node starts another one when it sees it gone.
+    /// Kills a switch that does not answer, perhaps because of an endless loop in a router inside
+    /// it. The node then starts another one.
     fn give_up(&self, order: &Order) -> NodeError {
         let why = format!("the switch has not answered {order:?} for {PATIENCE:?}: it is killed");
         tracing::error!("{why}");
-        // One that has just ended is gone as well.
+        // A switch that has just ended is gone as well.
         let _ = self.child.kill(Signal::SIGKILL);
         NodeError::Refused(why)
     }
 
-    /// Has it forget a pool. Whether it has: no list of its names the pool any more.
+    /// Removes a pool from the switch. Returns whether that is done: then none of its lists names
+    /// the pool.
     pub(crate) fn forget_pool(&mut self, pool: u32) -> bool {
         self.order(&Order::RemovePool { pool }, &[]).is_ok()
     }
@@ -349,7 +348,7 @@ impl Switch {
     }
 }
 
-/// The last orders to a switch, unless it has just ended: the next one gets all orders.
+/// The result of orders to a switch, unless it has just ended: the next one gets all orders.
 ///
 /// # Errors
 /// It refuses.

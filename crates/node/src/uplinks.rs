@@ -1,7 +1,7 @@
 //! Uplinks of slow paths: devices in the namespace of the node, and one table of nftables.
 //!
-//! All of it is made by [`Uplinks::converge`], which may be repeated at any time: after a change, after a
-//! failure half-way, and when another program has removed a part. It runs in threads.
+//! All of it is made by [`Uplinks::converge`], which may be called at any time: after a change,
+//! after a failure half-way, and after another program has removed a part. It runs in threads.
 
 mod forward;
 mod nft;
@@ -64,8 +64,8 @@ impl Record {
         instance.directory().join("uplinks.json")
     }
 
-    /// The record of this node or of a killed one. One cut short was written before anything was
-    /// made.
+    /// The record of this node or of a killed one. A truncated one was written before any object
+    /// was made.
     fn read(instance: &Instance) -> Record {
         let text = fs::read(Record::path(instance)).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
@@ -95,7 +95,7 @@ impl Record {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Uplinks {
     whole: Arc<Mutex<Record>>,
-    /// Packets over the slices' limits, as they were counted last.
+    /// Packets over the slices' limits, by the last reading.
     refused: Arc<Mutex<BTreeMap<String, u64>>>,
 }
 
@@ -114,13 +114,13 @@ impl Uplinks {
         self.whole.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A document of a router, with an uplink if that is there.
+    /// A document of a router, with its uplink only if that exists.
     pub(crate) fn as_made(&self, router: &Router) -> Router {
         let has = self.lock().uplinks.contains_key(&router.full_name());
         europa_plan::slow_paths::with_uplink(router, has)
     }
 
-    /// Makes the uplinks that documents want, removes all others, and makes the table.
+    /// Makes the desired uplinks, removes all others, and makes the table.
     ///
     /// # Errors
     /// The first part that could not be made. A later call makes the rest.
@@ -134,7 +134,7 @@ impl Uplinks {
         if wanted.is_empty() && old.is_empty() {
             return Ok(());
         }
-        // Nothing counts as whole until all is.
+        // No uplink counts as complete until all are.
         *self.lock() = Record::default();
         let slices = wanted.values().map(|one| one.slice.as_str());
         let slices = table::number(&old.slices, slices).map_err(|slice| {
@@ -164,7 +164,7 @@ impl Uplinks {
         gone.retain(|name, one| {
             all.uplinks.get(name).is_none_or(|wanted| wanted.number != one.number)
         });
-        // Before anything is made: a later clean-up finds it even if the node ends here.
+        // Written first, so that a later clean-up finds the uplinks even if the node ends here.
         let mut during = all.clone();
         let before = gone.iter().map(|(name, one)| (format!("{name} before"), one.clone()));
         during.uplinks.extend(before);
@@ -180,18 +180,18 @@ impl Uplinks {
             nft::delete(&table)?;
             return Record::remove(instance);
         }
-        // No device is there without its rules.
+        // No device exists without its rules.
         let found = nft::list(&table)?.map(|text| Found::parse(&text)).unwrap_or_default();
         let uplinks: Vec<Uplink> = all.uplinks.values().cloned().collect();
         nft::run(&table::script(&table, &uplinks, &all.slices, &found))?;
         for (name, one) in all.uplinks.iter_mut().filter(|(_, one)| !one.is_made) {
             let Some(inside) = insides.get(name) else { continue };
-            // Remains of a node that was killed meanwhile, or of a former slow path.
+            // Remains of a killed node, or of a former slow path.
             let made = uplink::remove(&here, one.number)
                 .and_then(|()| uplink::make(inside, &here, one.number));
             match made {
-                // Programs there can hinder it again and again, which must not hinder changes of
-                // other slices. The drift thread finds it lost, and then it is tried again.
+                // Programs there can prevent it repeatedly, which must not prevent changes of other
+                // slices. The drift thread finds the loss, and then it is tried again.
                 Err(error) if known(one) => tracing::warn!("the uplink of {name}: {error}"),
                 made => made.doing(format!("making the uplink of {name}"))?,
             }
@@ -202,8 +202,8 @@ impl Uplinks {
         Ok(())
     }
 
-    /// Takes over the uplinks of a killed node, if all of them are there and `is_adopted` holds for
-    /// their routers. Otherwise they are made whole with the next change, which the node makes.
+    /// Takes over the uplinks of a killed node, if all of them exist and `is_adopted` holds for
+    /// their routers. Otherwise the next change of the node repairs them.
     pub(crate) fn adopt(&self, instance: &Instance, is_adopted: impl Fn(&str) -> bool) {
         let old = Record::read(instance);
         let is_whole = old.uplinks.values().all(|one| one.is_made)
@@ -214,14 +214,15 @@ impl Uplinks {
         }
     }
 
-    /// Removes the device of a router whose slow path goes. The table follows with the next
-    /// [`Uplinks::converge`].
+    /// Removes the device of a router whose slow path is removed. The next [`Uplinks::converge`]
+    /// changes the table.
     pub(crate) fn remove(&self, router: &str) -> Result<(), NodeError> {
         let Some(one) = self.lock().uplinks.remove(router) else { return Ok(()) };
         uplink::remove(&here()?, one.number).doing(format!("removing the uplink of {router}"))
     }
 
-    /// Forgets them, so that the next change makes them whole. Returns whether there were any.
+    /// Marks them as incomplete, so that the next change repairs them. Returns whether there were
+    /// any.
     pub(crate) fn lose(&self) -> bool {
         !std::mem::take(&mut *self.lock()).is_empty()
     }
@@ -234,7 +235,7 @@ impl Uplinks {
         }
         let (lost, refused) = look(instance, &whole);
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = refused;
-        // A change meanwhile explains it.
+        // A change meanwhile is the cause.
         lost.filter(|_| *self.lock() == whole)
     }
 
@@ -256,7 +257,7 @@ impl Uplinks {
     }
 }
 
-/// The uplinks that documents want, by router.
+/// The desired uplinks, by router.
 fn wanted(
     instance: &Instance,
     documents: &Documents,
@@ -273,7 +274,7 @@ fn wanted(
     documents.routers.iter().filter(has).map(of).collect()
 }
 
-/// A part of a record that is not there, and packets over the limits of slices.
+/// A missing part of a record, and packets over the limits of slices.
 fn look(instance: &Instance, record: &Record) -> (Option<String>, BTreeMap<String, u64>) {
     let table = table_name(instance);
     let uplinks: Vec<Uplink> = record.uplinks.values().cloned().collect();
@@ -294,14 +295,14 @@ fn look(instance: &Instance, record: &Record) -> (Option<String>, BTreeMap<Strin
     (lost, found.refused)
 }
 
-/// Whether the devices of an uplink are gone, although its slow path is there.
+/// Whether the devices of an uplink are missing, although its slow path exists.
 fn is_lost(instance: &Instance, one: &Uplink) -> bool {
     let inside = format!("europa.{}.{}", instance.name(), one.router.replace('/', "."));
     let (Ok(here), Ok(inside)) = (here(), Namespace::named(&inside)) else { return false };
     !uplink::is_there(&inside, &here, one.number).unwrap_or(true)
 }
 
-/// Removes devices and table of an instance. Its processes are gone.
+/// Removes devices and table of an instance. Its processes must have ended.
 pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     let old = Record::read(instance);
     if old.is_empty() {
@@ -316,7 +317,7 @@ pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     Record::remove(instance)
 }
 
-/// Why the machine cannot have an uplink, and what to change.
+/// The reason why the machine cannot have an uplink, and the remedy.
 pub(crate) fn refused() -> Option<(String, String)> {
     if !nft::is_there() {
         return Some((

@@ -1,8 +1,8 @@
 //! The devices of wires: veth pairs whose ends are ports (`plan::wires`).
 //!
-//! A pair is made when the first of its ends becomes a port. The other end waits under a name of
-//! the link's, down, until it becomes a port, too. So ends come and go one by one. If a node is
-//! killed in between, the next one finds the existing ends by their names.
+//! A pair is made when the first of its ends becomes a port. The other end stays down, under a name
+//! derived from the link, until it becomes a port too. So ends can be made and removed one by one.
+//! If a node is killed in between, the next one finds the existing ends by their names.
 
 use europa_plan::wires::{MTU, loose_end};
 use europa_port::{
@@ -12,7 +12,7 @@ use europa_slowpath::namespace;
 
 use crate::{Doing, Instance, NodeError};
 
-/// The namespace where wires are, made if it is not there.
+/// The namespace of wires; makes it if it does not exist.
 pub(crate) fn place(instance: &Instance) -> Result<Namespace, NodeError> {
     let name = namespace::outside_name(instance.name());
     match Namespace::made(&name) {
@@ -21,7 +21,7 @@ pub(crate) fn place(instance: &Instance) -> Result<Namespace, NodeError> {
     }
 }
 
-/// Has the device of a wire's port be there.
+/// Makes the device of a wire's port, if it does not exist.
 pub(crate) fn make(instance: &Instance, port: &europa_api::Port) -> Result<(), NodeError> {
     let what = || format!("making the wire of port {}", port.name);
     let outside = place(instance)?;

@@ -1,5 +1,5 @@
-//! A witness of effects outside this process: the contract test. It gets a record before and
-//! after each, and the node goes on when it answers.
+//! A witness of effects outside this process: the contract test. It gets a record before and after
+//! each effect, and the node continues when it answers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;

@@ -70,7 +70,7 @@ impl ArpPacket {
         }
     }
 
-    /// Whether the fixed fields say Ethernet and IPv4.
+    /// Whether the fixed fields have the values for Ethernet and IPv4.
     #[inline]
     pub fn is_ethernet_ipv4(&self) -> bool {
         self.hardware.get() == HARDWARE_ETHERNET

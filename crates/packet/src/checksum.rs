@@ -1,8 +1,7 @@
 //! The Internet checksum (RFC 1071) and its incremental update (RFC 1624).
 //!
-//! One's complement addition does not care in which byte order it is done
-//! (RFC 1071 section 2(B)), so bytes are added as native words and the result is
-//! swapped once at the end.
+//! One's complement addition is independent of the byte order (RFC 1071 section 2(B)), so bytes are
+//! added as native words and the result is swapped once at the end.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::ops::Add;
@@ -47,15 +46,14 @@ impl Sum {
         u16::from_be(sum as u16)
     }
 
-    /// Whether this, taken over a message with its checksum field, says that the
-    /// message is intact.
+    /// Whether this sum of a message with its checksum field shows an intact message.
     #[inline]
     pub fn is_valid(self) -> bool {
         self.fold() == 0xffff
     }
 }
 
-/// Addition with the carry brought round.
+/// Addition with end-around carry.
 #[inline]
 fn add(a: u64, b: u64) -> u64 {
     let (sum, carry) = a.overflowing_add(b);
@@ -100,15 +98,15 @@ pub fn verify(bytes: &[u8]) -> bool {
     sum(bytes).is_valid()
 }
 
-/// As [`verify`], for an IPv4 header without options: 2 ns instead of 4.
+/// Like [`verify`], for an IPv4 header without options: 2 ns instead of 4.
 #[inline]
 pub(crate) fn verify_20(bytes: &[u8; 20]) -> bool {
     let (words, _) = bytes.as_chunks::<4>();
     Sum(words.iter().map(|&word| u64::from(u32::from_ne_bytes(word))).sum()).is_valid()
 }
 
-/// `check` after one 16-bit word of the message went from `old` to `new`
-/// (RFC 1624 equation 3).
+/// Updates `check` after a 16-bit word of the message changed from `old` to `new` (RFC 1624
+/// equation 3).
 #[inline]
 pub fn update_u16(check: u16, old: u16, new: u16) -> u16 {
     let sum = u32::from(!check) + u32::from(!old) + u32::from(new);
@@ -117,7 +115,7 @@ pub fn update_u16(check: u16, old: u16, new: u16) -> u16 {
     !(sum as u16)
 }
 
-/// As [`update_u16`], for a 32-bit field that starts at an even offset.
+/// Like [`update_u16`], for a 32-bit field at an even offset.
 #[inline]
 pub fn update_u32(check: u16, old: u32, new: u32) -> u16 {
     let sum = u64::from(!check) + u64::from(!old) + u64::from(new);
@@ -128,8 +126,8 @@ pub fn update_u32(check: u16, old: u32, new: u32) -> u16 {
     !(sum as u16)
 }
 
-/// [`update_u16`] for a word whose high byte went down by one, as the word of an
-/// IPv4 header that starts with the TTL: the old value cancels out.
+/// [`update_u16`] for a word whose high byte was decremented, such as the word of an IPv4 header
+/// that begins with the TTL: the old value cancels out.
 #[inline]
 pub fn decrement_high_byte(check: u16) -> u16 {
     let sum = u32::from(!check) + 0xfeff;
@@ -145,7 +143,7 @@ pub fn pseudo_v4(source: Ipv4Addr, destination: Ipv4Addr, protocol: IpProtocol, 
     Sum(addresses) + Sum::of_u16(u16::from(protocol.0)) + Sum::of_u16(len)
 }
 
-/// As [`pseudo_v4`], over IPv6 (RFC 8200 section 8.1). Also for ICMPv6.
+/// Like [`pseudo_v4`], for IPv6 (RFC 8200 section 8.1) and ICMPv6.
 #[inline]
 pub fn pseudo_v6(source: Ipv6Addr, destination: Ipv6Addr, protocol: IpProtocol, len: u32) -> Sum {
     sum(&source.octets())

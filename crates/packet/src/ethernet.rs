@@ -92,12 +92,12 @@ impl fmt::Debug for MacAddr {
 /// Why a text is not an Ethernet address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MacAddrError {
-    /// Not six parts.
+    /// The number of parts is not six.
     #[error("Ethernet address \"{text}\" has {found} bytes, 6 wanted, as in 02:00:00:00:00:01")]
     Count {
         /// The text.
         text: String,
-        /// Number of parts in it.
+        /// Its number of parts.
         found: usize,
     },
     /// A part is not a byte in hexadecimal.
@@ -146,8 +146,7 @@ impl<'de> Deserialize<'de> for MacAddr {
     }
 }
 
-/// Protocol of a frame's payload, as it stands on the wire. Can be matched
-/// against the constants.
+/// Protocol of a frame's payload, in network byte order. Can be matched against the constants.
 #[derive(
     Clone,
     Copy,

@@ -23,7 +23,7 @@ use crate::{
 /// A frame being built from the outside inwards; the innermost layer finishes it.
 #[derive(Clone, Debug)]
 pub struct Frame {
-    /// Headers that are complete but for the type of what follows.
+    /// Headers that are complete except for the type of the next one.
     outer: Vec<u8>,
     ip: Option<Ip>,
 }
@@ -41,7 +41,7 @@ impl Frame {
         Self { outer: header.as_bytes().into(), ip: None }
     }
 
-    /// A packet without Ethernet header, as it stands behind `Strip(14)`.
+    /// A packet without Ethernet header, as after `Strip(14)`.
     pub fn bare() -> Self {
         Self { outer: Vec::new(), ip: None }
     }
@@ -196,7 +196,7 @@ impl Frame {
         self.transport(IpProtocol::ICMP6, &message)
     }
 
-    /// Finishes with any payload of the IP packet, as it is.
+    /// Ends with any payload of the IP packet, unchanged.
     pub fn transport(mut self, protocol: IpProtocol, payload: &[u8]) -> Vec<u8> {
         match self.ip.take() {
             Some(Ip::V4(mut header)) => {
@@ -232,7 +232,7 @@ impl Frame {
         self.payload(EtherType::MPLS, &bytes)
     }
 
-    /// Finishes with any payload of the Ethernet frame, as it is; not padded.
+    /// Ends with any payload of the Ethernet frame, unchanged and not padded.
     pub fn payload(mut self, ether_type: EtherType, payload: &[u8]) -> Vec<u8> {
         self.next(ether_type);
         self.outer.extend(payload);
@@ -254,7 +254,7 @@ impl Frame {
     }
 }
 
-/// A length field; a test that wants more than fits gets the largest.
+/// A length field; a larger length than fits becomes the largest.
 fn len(bytes: usize) -> u16 {
     u16::try_from(bytes).unwrap_or(u16::MAX)
 }

@@ -2,20 +2,20 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// A fixed-size header that can be seen in place in a packet's bytes.
+/// A fixed-size header that is a view of a packet's bytes.
 ///
 /// Costs one length comparison; no byte is copied.
 pub trait Header: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned + Sized {
     /// Length in bytes of the fixed part.
     const LEN: usize = size_of::<Self>();
 
-    /// The header at the front of `bytes`, and what follows it.
+    /// The header at the front of `bytes`, and the bytes after it.
     #[inline]
     fn parse(bytes: &[u8]) -> Option<(&Self, &[u8])> {
         Self::ref_from_prefix(bytes).ok()
     }
 
-    /// As [`Header::parse`], for changing the packet.
+    /// Like [`Header::parse`], mutable.
     #[inline]
     fn parse_mut(bytes: &mut [u8]) -> Option<(&mut Self, &mut [u8])> {
         Self::mut_from_prefix(bytes).ok()
@@ -27,14 +27,14 @@ pub trait Header: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned + 
         Self::ref_from_prefix(bytes.get(offset..)?).ok().map(|(header, _)| header)
     }
 
-    /// As [`Header::at`], for changing the packet.
+    /// Like [`Header::at`], mutable.
     #[inline]
     fn at_mut(bytes: &mut [u8], offset: usize) -> Option<&mut Self> {
         Self::mut_from_prefix(bytes.get_mut(offset..)?).ok().map(|(header, _)| header)
     }
 }
 
-/// Why bytes are not the packet they were taken for.
+/// The reason why bytes are not the expected packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseError {
     /// The bytes end inside the header or before the length it announces.
@@ -42,7 +42,7 @@ pub enum ParseError {
     Truncated {
         /// The header or part that is cut off.
         what: &'static str,
-        /// Bytes there are.
+        /// Available bytes.
         have: usize,
         /// Bytes needed at least.
         need: usize,

@@ -103,7 +103,7 @@ impl Header for Icmp6Header {}
 pub struct NeighborSolicitation {
     /// Type 135; `rest` is reserved.
     pub icmp: Icmp6Header,
-    /// Whose link-layer address is wanted.
+    /// The address whose link-layer address is requested.
     pub target: [u8; 16],
 }
 
@@ -168,13 +168,13 @@ pub struct RouterAdvertisement {
     pub code: u8,
     /// Checksum over pseudo-header and message.
     pub checksum: U16,
-    /// Hop limit that hosts should use; 0 says nothing.
+    /// Hop limit that hosts should use; 0 means unspecified.
     pub hop_limit: u8,
     /// Managed (0x80), other configuration (0x40).
     pub flags: u8,
-    /// How long the sender is a default router, in seconds.
+    /// Time for which the sender is a default router, in seconds.
     pub lifetime_s: U16,
-    /// How long a neighbour counts as reachable, in milliseconds.
+    /// Time for which a neighbour counts as reachable, in milliseconds.
     pub reachable_ms: U32,
     /// Time between solicitations, in milliseconds.
     pub retransmit_ms: U32,
@@ -202,9 +202,9 @@ pub struct PrefixInformation {
     pub prefix_len: u8,
     /// On-link (0x80), autonomous configuration (0x40).
     pub flags: u8,
-    /// How long the prefix is on-link, in seconds.
+    /// Time for which the prefix is on-link, in seconds.
     pub valid_s: U32,
-    /// How long addresses made of it are preferred, in seconds.
+    /// Time for which addresses derived from it are preferred, in seconds.
     pub preferred_s: U32,
     /// Reserved.
     pub reserved: U32,
@@ -290,7 +290,7 @@ impl<'a> Iterator for NdOptions<'a> {
     }
 }
 
-/// The group to which an address's solicitations go (RFC 4291 section 2.7.1).
+/// The group for solicitations of an address (RFC 4291 section 2.7.1).
 #[inline]
 pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     const GROUP: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;

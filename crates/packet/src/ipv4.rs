@@ -48,7 +48,7 @@ pub struct Ipv4Header {
     pub id: U16,
     /// [`DONT_FRAGMENT`], [`MORE_FRAGMENTS`], [`FRAGMENT_OFFSET`].
     pub flags_fragment: U16,
-    /// Time to live, in hops.
+    /// TTL, in hops.
     pub ttl: u8,
     /// The protocol of the payload.
     pub protocol: IpProtocol,
@@ -63,8 +63,8 @@ pub struct Ipv4Header {
 impl Header for Ipv4Header {}
 
 impl Ipv4Header {
-    /// A header without options for `payload_len` bytes, `None` if they are too
-    /// many. TTL 64, no flags, checksum set.
+    /// A header without options for `payload_len` bytes; `None` if they are too many. TTL 64, no
+    /// flags, checksum set.
     pub fn new(
         source: Ipv4Addr,
         destination: Ipv4Addr,
@@ -130,7 +130,7 @@ impl Ipv4Header {
         self.flags_fragment.get() & MORE_FRAGMENTS != 0
     }
 
-    /// Where this fragment's payload belongs, in bytes.
+    /// Offset of this fragment's payload in that of the packet, in bytes.
     #[inline]
     pub fn fragment_offset(&self) -> usize {
         usize::from(self.flags_fragment.get() & FRAGMENT_OFFSET) * 8
@@ -148,8 +148,8 @@ impl Ipv4Header {
         checksum::verify_20(zerocopy::transmute_ref!(self))
     }
 
-    /// Takes one hop off the TTL and adjusts the checksum (RFC 1624 equation 3).
-    /// Returns false, and changes nothing, if the packet may not go on: TTL 0 or 1.
+    /// Decrements the TTL and adjusts the checksum (RFC 1624 equation 3). If the TTL is 0 or 1,
+    /// returns false and changes nothing.
     #[inline]
     pub fn decrement_ttl(&mut self) -> bool {
         if self.ttl <= 1 {
@@ -160,9 +160,8 @@ impl Ipv4Header {
         true
     }
 
-    /// Puts `address` in place of the source and adjusts the header's checksum.
-    /// Returns the address that was there, so that the transport checksum can be
-    /// adjusted too.
+    /// Replaces the source by `address` and adjusts the header's checksum. Returns the former
+    /// address, so that the transport checksum can be adjusted too.
     #[inline]
     pub fn set_source(&mut self, address: u32) -> u32 {
         let old = self.source.get();
@@ -171,7 +170,7 @@ impl Ipv4Header {
         old
     }
 
-    /// As [`Ipv4Header::set_source`], for the destination.
+    /// Like [`Ipv4Header::set_source`], for the destination.
     #[inline]
     pub fn set_destination(&mut self, address: u32) -> u32 {
         let old = self.destination.get();
@@ -181,7 +180,7 @@ impl Ipv4Header {
     }
 }
 
-/// An IPv4 packet whose lengths agree with each other and with the bytes.
+/// An IPv4 packet whose lengths are consistent with each other and with the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv4Packet<'a> {
     /// The fixed part of the header.

@@ -22,11 +22,11 @@ pub const MAX_EXTENSIONS: usize = 8;
 pub struct Ipv6Header {
     /// Version (4 bits), traffic class (8 bits), flow label (20 bits).
     pub version_class_flow: U32,
-    /// Length of what follows this header, in bytes.
+    /// Length of the bytes after this header.
     pub payload_len: U16,
     /// The next header.
     pub next_header: IpProtocol,
-    /// Time to live, in hops.
+    /// Hop limit.
     pub hop_limit: u8,
     /// Source address.
     pub source: [u8; 16],
@@ -37,7 +37,7 @@ pub struct Ipv6Header {
 impl Header for Ipv6Header {}
 
 impl Ipv6Header {
-    /// A header for `payload_len` bytes, `None` if they are too many. Hop limit 64.
+    /// A header for `payload_len` bytes; `None` if they are too many. Hop limit 64.
     pub fn new(
         source: Ipv6Addr,
         destination: Ipv6Addr,
@@ -84,8 +84,7 @@ impl Ipv6Header {
         self.destination.into()
     }
 
-    /// Takes one off the hop limit. Returns false, and changes nothing, if the
-    /// packet may not go on: hop limit 0 or 1.
+    /// Decrements the hop limit. If it is 0 or 1, returns false and changes nothing.
     #[inline]
     pub fn decrement_hop_limit(&mut self) -> bool {
         if self.hop_limit <= 1 {
@@ -115,7 +114,7 @@ pub struct FragmentHeader {
 impl Header for FragmentHeader {}
 
 impl FragmentHeader {
-    /// Where this fragment's payload belongs, in bytes.
+    /// Offset of this fragment's payload in that of the packet, in bytes.
     #[inline]
     pub fn offset(&self) -> usize {
         usize::from(self.offset_more.get() & 0xfff8)
@@ -140,8 +139,7 @@ pub struct Ipv6Packet<'a> {
 /// The part behind a packet's extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upper<'a> {
-    /// The protocol of the payload. An extension header only if it is one that cannot be walked
-    /// over (ESP, none).
+    /// The protocol of the payload. An extension header only if it cannot be skipped (ESP, none).
     pub protocol: IpProtocol,
     /// Length of the extension headers in bytes.
     pub extensions_len: usize,

@@ -16,10 +16,10 @@ pub enum PrefixError {
     NoLength {
         /// The text.
         text: String,
-        /// Length of a prefix that holds one address.
+        /// Length of a prefix with a single address.
         host_len: u8,
     },
-    /// The address is none.
+    /// The address is invalid.
     #[error("prefix \"{text}\": \"{address}\" is not an IPv{version} address")]
     Address {
         /// The text.
@@ -51,7 +51,7 @@ macro_rules! prefix {
             /// All addresses.
             pub const DEFAULT: Self = Self($net::new_assert($addr::UNSPECIFIED, 0));
 
-            /// The prefix of `prefix_len` bits that `addr` lies in.
+            /// The prefix of `prefix_len` bits that contains `addr`.
             pub fn new(addr: $addr, prefix_len: u8) -> Result<Self, PrefixError> {
                 match $net::new(addr, prefix_len) {
                     Ok(net) => Ok(Self(net.trunc())),
@@ -73,7 +73,7 @@ macro_rules! prefix {
                 self.0.prefix_len()
             }
 
-            /// Whether `addr` lies in this prefix.
+            /// Whether this prefix contains `addr`.
             pub fn contains(self, addr: $addr) -> bool {
                 self.0.contains(&addr)
             }

@@ -30,7 +30,7 @@ pub struct UdpHeader {
     pub destination: U16,
     /// Length of header and payload in bytes.
     pub len: U16,
-    /// Checksum over pseudo-header, header and payload; 0 for none over IPv4.
+    /// Checksum over pseudo-header, header and payload; 0 for no checksum over IPv4.
     pub checksum: U16,
 }
 

@@ -10,7 +10,7 @@ pub const PORT: u16 = 4789;
 /// Largest VXLAN network identifier.
 pub const VNI_MAX: u32 = 0xff_ffff;
 
-/// The bit of [`VxlanHeader::flags`] that says the VNI is valid.
+/// The bit of [`VxlanHeader::flags`] that marks the VNI as valid.
 const VNI_VALID: u32 = 0x0800_0000;
 
 /// A VXLAN header; an Ethernet frame follows.
@@ -44,7 +44,7 @@ impl VxlanHeader {
         Self { flags: U32::new(VNI_VALID), vni_reserved: U32::new(vni << 8) }
     }
 
-    /// The network identifier; `None` if the header says it has none.
+    /// The network identifier; `None` if the header has none.
     #[inline]
     pub fn vni(&self) -> Option<u32> {
         (self.flags.get() & VNI_VALID != 0).then_some(self.vni_reserved.get() >> 8)

@@ -1,4 +1,4 @@
-//! Frames against `etherparse`: what one builds, the other reads the same way.
+//! Compares with `etherparse`: each parses the frames that the other builds.
 
 use etherparse::{NetSlice, PacketBuilder, SlicedPacket, TransportSlice};
 use europa_packet::{
@@ -32,7 +32,7 @@ proptest! {
             None => builder.ipv4(source, to, ttl).udp(ports.0, ports.1).write(&mut theirs, &payload),
         }
         .unwrap();
-        // They set "do not fragment".
+        // `etherparse` sets "do not fragment".
         let offset = ethernet::payload(&theirs).unwrap().1;
         prop_assert_eq!(ethernet::payload(&theirs).unwrap(), (EtherType::IPV4, offset, vlan));
         let packet = Ipv4Packet::parse(&theirs[offset..]).unwrap();
@@ -116,7 +116,7 @@ proptest! {
         let theirs = etherparse::Ipv4Slice::from_slice(&bytes);
         match Ipv4Packet::parse(&bytes) {
             Ok(packet) => {
-                // They walk on into an authentication header.
+                // `etherparse` also parses an authentication header.
                 if packet.header.protocol != IpProtocol::AUTHENTICATION {
                     let theirs = theirs.unwrap();
                     prop_assert_eq!(theirs.header().options(), packet.options);
@@ -131,7 +131,7 @@ proptest! {
         if let Ok(packet) = Ipv6Packet::parse(&bytes) {
             prop_assert_eq!(usize::from(packet.header.payload_len.get()), packet.payload.len());
             if let (Ok(upper), Ok(theirs)) = (packet.upper(), etherparse::Ipv6Slice::from_slice(&bytes)) {
-                // They take a length of 0 for "the rest", as in a jumbogram.
+                // `etherparse` treats a length of 0 as "the rest", as in a jumbogram.
                 if !packet.payload.is_empty() && upper.protocol != IpProtocol::MOBILITY {
                     prop_assert!(packet.payload.ends_with(upper.payload));
                     prop_assert_eq!(upper.extensions_len + upper.payload.len(), packet.payload.len());

@@ -21,16 +21,16 @@ pub struct ActualPort {
     pub facts: PortFacts,
     /// The present abilities of its device.
     pub needs: Needs,
-    /// Its device is gone, or another one has its name.
+    /// Its device was removed, or another one has its name.
     pub stale: bool,
 }
 
-/// A router that is there, whether or not its process runs.
+/// An existing router, whether or not its process runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActualRouter {
     /// The document that it was made from.
     pub plan: Arc<RouterPlan>,
-    /// Which configuration it runs is not known: an update was refused half-way.
+    /// Whether its configuration is unknown: an update was refused half-way.
     pub astray: bool,
     /// Its removal failed half-way: it does not run, and its remains must be removed.
     pub half: bool,
@@ -57,19 +57,20 @@ pub struct Actual {
     pub filters: Arc<Vec<Filters>>,
     /// Slices that have numbered rules of their own in force, by name.
     pub numbered: BTreeSet<SliceId>,
-    /// The same that were taken out of force and are still kept, as their slice is to go.
+    /// Slices with numbered rules that were taken out of force but are still stored, because their
+    /// slice is being removed.
     pub parked: BTreeSet<SliceId>,
     /// A switch runs, or is about to be started again.
     pub switch: bool,
 }
 
-/// Whether two values are the same one, or equal.
+/// Whether two values are identical or equal.
 fn is_shared<T: PartialEq>(one: &Arc<T>, other: &Arc<T>) -> bool {
     Arc::ptr_eq(one, other) || one == other
 }
 
 impl ActualPort {
-    /// Whether it has the device that a document says, and that is the one that it was.
+    /// Whether the document names its device, and that is still the same one.
     pub fn is(&self, document: &Port) -> bool {
         !self.stale && same_device(&self.document, document)
     }
@@ -81,7 +82,7 @@ impl ActualPort {
     }
 }
 
-/// Whether two documents say the same port with the same device.
+/// Whether two documents describe the same port with the same device.
 pub fn same_device(one: &Port, other: &Port) -> bool {
     one.name == other.name
         && one.device == other.device

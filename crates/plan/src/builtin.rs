@@ -11,7 +11,7 @@ pub(crate) fn description(
     interfaces: &[InterfacePlan],
 ) -> Option<builtin::Description> {
     match router.fast_path.value.choice() {
-        // With a slow path its routes are Linux's.
+        // With a slow path, its routes are Linux's.
         Some(Choice::Ipv4 { routes, neighbours }) if router.slow_path.is_none() => {
             Some(describe(router, interfaces, routes, neighbours))
         }

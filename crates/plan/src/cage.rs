@@ -13,7 +13,7 @@ use crate::interface::InterfacePlan;
 /// The program of a router, and how it is loaded.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CagePlan {
-    /// Where the object is from, for messages.
+    /// Origin of the object, for messages.
     pub file: String,
     /// The field of the document that names it.
     pub field: &'static str,
@@ -21,9 +21,9 @@ pub struct CagePlan {
     pub object: Arc<Vec<u8>>,
     /// Its part of the document.
     pub settings: Settings,
-    /// With which rights.
+    /// The program's rights.
     pub rights: Rights,
-    /// How many of the router's interfaces it runs for: the first ones.
+    /// Number of the router's interfaces for which it runs: the first ones.
     pub interfaces: usize,
 }
 
@@ -90,8 +90,8 @@ pub(crate) fn cage(router: &Router, documents: &Documents) -> Result<Option<Cage
     }))
 }
 
-/// Whether an interface may be one of a kernel router's: the field in question, and why not. `is_relayed`:
-/// its link does something to what the host at its other end sends.
+/// Whether an interface is possible for a kernel router; otherwise the field and the reason.
+/// `is_relayed`: its link has an effect on packets of the host at its other end.
 pub(crate) fn check_interface(
     plan: &InterfacePlan,
     is_relayed: bool,

@@ -17,9 +17,9 @@ use crate::{hosts, queued, slow_paths, wires};
 /// Network namespaces of an instance, by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespaces {
-    /// Where hosts' outer ends are.
+    /// The namespace of hosts' outer ends.
     pub hosts: String,
-    /// Where slow paths' outer ends and wires are.
+    /// The namespace of slow paths' outer ends and of wires.
     pub slow_paths: String,
 }
 
@@ -32,14 +32,14 @@ pub struct Desired {
     pub ports: Vec<Port>,
     /// Relays.
     pub relays: Vec<RelayPlan>,
-    /// Routers in the order of their documents; those that cannot be, and why.
+    /// Routers in the order of their documents; for impossible ones, the reason.
     pub routers: Vec<Result<Arc<RouterPlan>, Box<Fault>>>,
-    /// Ports whose devices are not there, and why.
+    /// Ports whose devices are missing, each with the reason.
     pub missing: BTreeMap<PortId, Failure>,
-    /// Ports of hosts whose devices go or are made again.
+    /// Ports of hosts whose devices are removed or made again.
     pub(crate) cut: BTreeSet<PortId>,
     by_name: HashMap<RouterId, usize>,
-    /// The facts that it was planned with.
+    /// The facts of the plan.
     facts: HashMap<PortId, PortFacts>,
 }
 
@@ -65,7 +65,7 @@ impl Desired {
             let open = actual.port(document).filter(|_| !cut.contains(&name));
             let found = match (open, guess) {
                 (Some(open), _) => facts_as(open, document, &mut look),
-                // Its device is made when its turn comes.
+                // Its device will be made.
                 (None, Some(guess)) => Ok(guess.clone()),
                 (None, None) => look(document),
             };
@@ -77,7 +77,7 @@ impl Desired {
         }
         let (mut expanded, hidden) = slow_paths::expand(&namespaces.slow_paths, documents);
         if !hidden.is_empty() {
-            // The hidden ports are as long as the interfaces that they belong to.
+            // The hidden ports have the MTU of their interfaces.
             for (router, interfaces) in interfaces_beside_slow_paths(documents, &facts.ports) {
                 for interface in &interfaces {
                     let name = slow_paths::port_name(&router, &interface.name);
@@ -114,12 +114,12 @@ impl Desired {
         self.routers.get(*self.by_name.get(name)?)?.as_ref().ok()
     }
 
-    /// The plan of a router whose ports are all there.
+    /// The plan of a router whose ports all exist.
     pub fn feasible(&self, name: &str) -> Option<&Arc<RouterPlan>> {
         self.router(name).filter(|plan| self.has_ports(plan))
     }
 
-    /// Routers whose ports are all there, in the order of their documents.
+    /// Routers whose ports all exist, in the order of their documents.
     pub fn all_feasible(&self) -> impl Iterator<Item = &Arc<RouterPlan>> {
         self.routers.iter().flatten().filter(|plan| self.has_ports(plan))
     }
@@ -132,7 +132,7 @@ impl Desired {
     pub fn knows_ports_of(&self, actual: &Actual) -> bool {
         actual.ports.iter().all(|open| {
             let name = &*open.document.name.value;
-            // Those of slow paths and wires are never looked at.
+            // Ports of slow paths and wires are never compared.
             let is_inner = slow_paths::is_hidden(name) || wires::is_wire(name);
             let known = self.facts.get(name).filter(|_| !is_inner);
             known.is_none_or(|known| !open.stale && *known == open.facts)

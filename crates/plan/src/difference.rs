@@ -7,7 +7,7 @@ use europa_api::{Kept, Key};
 use serde_json::Value;
 
 /// Changes from `old` to `new`: removed objects, then changed ones, then new ones, each in its
-/// order; and how many stay.
+/// order. Also returns the number of unchanged ones.
 pub fn difference(old: &[Kept], new: &[Kept]) -> (Vec<Change>, u64) {
     let change = |action, kept: &Kept, fields| Change {
         action,
@@ -56,7 +56,7 @@ fn fields(old: &Kept, new: &Kept) -> Vec<FieldChange> {
     let (before, after) = (text(old), text(new));
     let told = found.iter().any(|field| field.path.starts_with("fast_path"));
     if before != after && !told && parse(new).pointer("/fast_path/xdp").is_some() {
-        // People cannot read base64, so the size stands for it.
+        // Users cannot read base64, so the size is shown.
         let size = |text: Option<String>| {
             text.map(|text| Value::from(format!("a program of {} bytes", text.len() / 4 * 3)))
         };

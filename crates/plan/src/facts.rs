@@ -22,16 +22,16 @@ pub struct PortFacts {
 pub struct Facts {
     /// By port.
     pub ports: HashMap<PortId, PortFacts>,
-    /// Ports whose devices are not there, or cannot be ports, and why.
+    /// Ports whose devices are missing or unsuitable, each with the reason.
     pub missing: BTreeMap<PortId, Failure>,
 }
 
 /// Why a change cannot be, or was not, carried out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
-    /// For people.
+    /// Text for users.
     pub text: String,
-    /// Objects and fields that are at fault, as far as they are known.
+    /// Objects and fields that cause it, as far as known.
     pub faults: Vec<Fault>,
 }
 
@@ -48,7 +48,7 @@ impl From<String> for Failure {
 }
 
 impl Failure {
-    /// All of them in one; none if there are none.
+    /// Joins failures into one; `None` if there are none.
     pub fn all<'f>(failures: impl Iterator<Item = &'f Failure>) -> Option<Failure> {
         let all: Vec<_> = failures.collect();
         (!all.is_empty()).then(|| Failure {

@@ -1,4 +1,4 @@
-//! Links to other machines: what their documents say of the other end.
+//! Links to other machines: the other end by this node's documents.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ pub struct FarEnd {
     pub link: LinkId,
     /// Address and UDP port of this node.
     pub local: SocketAddr,
-    /// Address and UDP port of the other one.
+    /// Address and UDP port of the other end.
     pub remote: SocketAddr,
     /// The link's number.
     pub id: u32,
@@ -21,11 +21,11 @@ pub struct FarEnd {
     pub epoch: u64,
     /// The key in packets that leave.
     pub send_key: TunnelKey,
-    /// The key in packets that come in.
+    /// The key in received packets.
     pub receive_key: TunnelKey,
 }
 
-/// The far end of a link; none if both ends are on this node.
+/// The far end of a link; `None` if both ends are on this node.
 pub(crate) fn far_end(documents: &Documents, link: &str) -> Option<FarEnd> {
     let document = documents.links.iter().find(|document| &**document.name == link)?;
     let tunnel = &document.tunnel.as_ref()?.value;

@@ -1,4 +1,4 @@
-//! Hosts: the ports that they make, and the parts that do not stay when their documents change.
+//! Hosts: their ports, and the parts that do not survive a change of documents.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -37,8 +37,7 @@ fn by_names(hosts: &[Host]) -> HashMap<(&str, &str), (&Host, &HostInterface)> {
     all
 }
 
-/// Links that join two hosts without a router: nothing of them is a port. Each end has
-/// the other one.
+/// Links between two hosts without a router, which need no port. Maps each end to the other one.
 pub fn direct(hosts: &[Host]) -> HashMap<Key, Key> {
     let mut ends: HashMap<&str, Vec<Key>> = HashMap::new();
     for (_, key, interface) in interfaces(hosts) {
@@ -56,8 +55,8 @@ pub fn direct(hosts: &[Host]) -> HashMap<Key, Key> {
     pairs
 }
 
-/// Whether the namespace of `old` can become `new`. A parameter that is not set any more
-/// has no value to go back to.
+/// Whether the namespace of `old` can become `new`. A parameter that is no longer set has no former
+/// value.
 pub fn stays(old: &Host, new: &Host) -> bool {
     let set = |name: &str| new.sysctls.0.iter().any(|(other, _)| other.value == name);
     old.name == new.name
@@ -65,7 +64,7 @@ pub fn stays(old: &Host, new: &Host) -> bool {
         && old.sysctls.0.iter().all(|(name, _)| set(&name.value))
 }
 
-/// Whether the programs of `old` end, and those of `new` begin.
+/// Whether the programs of `old` end, and those of `new` start.
 pub fn runs_others(old: &Host, new: &Host) -> bool {
     old.run != new.run
         || old.binds != new.binds
@@ -73,7 +72,7 @@ pub fn runs_others(old: &Host, new: &Host) -> bool {
         || (!new.run.is_empty() && old.env != new.env)
 }
 
-/// The interfaces among `old` that go, or are made again, for `new`.
+/// The interfaces of `old` that are removed, or made again, for `new`.
 pub fn cut(old: &[Host], new: &[Host]) -> BTreeSet<Key> {
     let (was, will) = (direct(old), direct(new));
     let news = by_names(new);
@@ -88,7 +87,7 @@ pub fn cut(old: &[Host], new: &[Host]) -> BTreeSet<Key> {
     };
     let all = interfaces(old).filter(|(host, key, interface)| !same_line(key, host, interface));
     let mut cut: BTreeSet<Key> = all.map(|(_, key, _)| key).collect();
-    // Both ends of a pair go together.
+    // Both ends of a pair are removed together.
     let far: Vec<Key> = cut.iter().filter_map(|key| was.get(key).cloned()).collect();
     cut.extend(far);
     cut
@@ -110,7 +109,7 @@ pub fn port_mac(port: &str) -> [u8; 6] {
     Mac::generated(&format!("port.{port}")).0
 }
 
-/// Whether a port is one that a host's interface on a link makes.
+/// Whether a port belongs to a host's interface on a link.
 pub fn is_line(port: &str) -> bool {
     port.contains('.')
 }
@@ -145,7 +144,7 @@ pub fn ports(outside: &str, documents: &Documents) -> Vec<(Port, PortFacts)> {
     ports
 }
 
-/// The ports among those of `old` whose devices go, or are made again, for `new`.
+/// The ports of `old` whose devices are removed, or made again, for `new`.
 pub fn cut_ports(old: &[Host], new: &[Host]) -> BTreeSet<PortId> {
     let olds = by_names(old);
     let port = |key: &Key| {
@@ -178,7 +177,7 @@ mod tests {
             ("addresses: [10.0.0.2/24]", "mtu: 1400", "a.eth0"),
             ("{port: lan,", "{port: lan2,", "a.eth0"),
             ("eth0: {port: other}, ", "", "b.eth0"),
-            // A pair goes with either of its ends.
+            // A pair is removed with either of its ends.
             (
                 "other}, eth1: {link: ab",
                 "other}, eth1: {link: ab, mac: \"02:00:00:00:00:99\"",

@@ -1,7 +1,7 @@
-//! Names of objects, each kind a type of its own.
+//! Names of objects; each kind is a type of its own.
 //!
-//! An id dereferences to the text that users write and read, so that it prints and compares as
-//! that. It is cheap to clone.
+//! An id dereferences to the text that users write and read, and prints and compares like it. It is
+//! cheap to clone.
 
 use std::borrow::Borrow;
 use std::fmt;

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use crate::far::FarEnd;
 use crate::ids::{InterfaceId, LinkId, PortId};
 
-/// Where an interface leads.
+/// The destination of an interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum To {
     /// A port.
@@ -25,7 +25,7 @@ pub enum To {
 }
 
 impl To {
-    /// The port, if it leads to one.
+    /// The port, if that is the destination.
     pub fn port(&self) -> Option<&PortId> {
         match self {
             To::Port(port) => Some(port),
@@ -33,7 +33,7 @@ impl To {
         }
     }
 
-    /// The end on another machine, if it leads to one.
+    /// The end on another machine, if that is the destination.
     pub fn far(&self) -> Option<&FarEnd> {
         match self {
             To::Far(end) => Some(end),
@@ -69,35 +69,37 @@ pub struct InterfacePlan {
     pub to: To,
     /// The substrate's settings.
     pub spec: InterfaceSpec,
-    /// The tunnel that it is an end of.
+    /// The tunnel that ends at it.
     pub tunnel: Option<Tunnel>,
     /// The link's effects on its sent packets.
     pub impairment: Option<Settings>,
-    /// Its addresses, written or made.
+    /// Its addresses, configured or generated.
     pub addresses: Vec<IpNet>,
     /// Its link.
     pub link: Option<LinkId>,
-    /// Queues that are written for it.
+    /// Its configured queues.
     pub queues: europa_api::Queues,
 }
 
 impl InterfacePlan {
-    /// Of a kernel router's hidden interface to a queue, the name of the one that its frames leave by.
+    /// For a kernel router's hidden interface to a queue: the name of the interface by which its
+    /// frames leave.
     pub fn queue_of(&self) -> Option<&str> {
         self.name.strip_suffix(InterfaceName::QUEUE_SIDE)
     }
 
-    /// Whether its router can go on when it becomes `new`: what differs is the switch's and
-    /// the tables' business, and nothing of the router's own.
+    /// Whether its router can continue when it becomes `new`: only the switch and the tables
+    /// change.
     pub fn stays(&self, new: &Self) -> bool {
         let on_a_link = |to: &To| matches!(to, To::Link(_) | To::Far(_) | To::Nowhere);
         let at_a_host = |one: &Self| one.link.is_some() && !on_a_link(&one.to);
         let mut spec = new.spec.clone();
         if at_a_host(self) && at_a_host(new) {
-            // A relay takes them when the link gets an effect on the host's packets.
+            // A relay receives them when the link begins to have an effect on the host's packets.
             spec.matches.clone_from(&self.spec.matches);
         }
-        // Frames go to a program once that is there, and to the process again once it forwards.
+        // A program gets the frames once it is loaded, and the process gets them again once it
+        // forwards.
         spec.flags = spec.flags & !CAGED | self.spec.flags & CAGED;
         self.name == new.name
             && self.mtu == new.mtu
@@ -107,8 +109,7 @@ impl InterfacePlan {
             && (self.to == new.to || (on_a_link(&self.to) && on_a_link(&new.to)))
     }
 
-    /// Whether the switch need not hear of it when it becomes `new`, which it
-    /// [`stays`](Self::stays) as.
+    /// Whether the switch needs no order when it becomes `new`, as which it [`stays`](Self::stays).
     pub fn is_wired_as(&self, new: &Self) -> bool {
         self.to == new.to
             && self.impairment == new.impairment

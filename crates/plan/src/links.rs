@@ -4,7 +4,7 @@ use europa_api::{Distribution, Documents, Line, Loss, QueueLength};
 use europa_impair::{Limit, Settings};
 
 /// A link's effects on packets from the end of this name: `slice/router`, or a host's name. `None`
-/// if it does nothing.
+/// if it has no effects.
 pub(crate) fn impairment(documents: &Documents, link: &str, end: &str) -> Option<Settings> {
     let document = documents.links.iter().find(|document| &**document.name == link)?;
     let line = document.line_from(end);
@@ -12,7 +12,7 @@ pub(crate) fn impairment(documents: &Documents, link: &str, end: &str) -> Option
     Some(settings).filter(|settings| !settings.is_nothing())
 }
 
-/// The seed goes with the names, so that two directions differ and every run is the same.
+/// The seed depends on the names, so that two directions differ and every run is the same.
 fn settings(line: &Line, names: u64) -> Settings {
     let nothing = Settings::default();
     let share =

@@ -14,7 +14,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Those of the interfaces on port `port`.
+    /// The needs of the interfaces on port `port`.
     pub fn of(documents: &Documents, port: &str) -> Needs {
         let interfaces = documents.routers.iter().flat_map(|router| &router.interfaces.0);
         let on: Vec<_> = interfaces
@@ -23,7 +23,7 @@ impl Needs {
             .collect();
         Needs {
             vlan: on.iter().any(|interface| interface.vlan().is_some()),
-            // Addresses of its own, or broadcast ones.
+            // Its own addresses, or broadcast ones.
             promiscuous: hosts::is_line(port)
                 || on
                     .iter()

@@ -1,7 +1,7 @@
 //! Interfaces of kernel routers whose frames pass the switch.
 //!
-//! Frames of a kernel router's program leave from the kernel. If they must pass filters, queues, a
-//! rate or a line, they go into the pool of the router's own process instead, by a hidden interface
+//! Frames of a kernel router's program leave from the kernel. Frames that must pass filters,
+//! queues, a rate or a line enter the pool of the router's process by a hidden interface
 //! `NAME@queue`. The process sends them by the interface, as every other router does.
 
 use europa_api::{At, Documents, Interface, InterfaceName, Queues, Router, Run};
@@ -40,7 +40,7 @@ fn is_queued(documents: &Documents, router: &Router, interface: &Interface) -> b
             .is_some_and(|link| impairment(documents, link, &RouterId::of(router)).is_some())
 }
 
-/// Whether a port has a rate, or slices reserve some of it.
+/// Whether a port has a rate, or slices have reservations on it.
 fn is_shared_out(documents: &Documents, port: &str) -> bool {
     let rate =
         documents.ports.iter().any(|other| *other.name.value == *port && other.rate.is_some());
@@ -48,7 +48,7 @@ fn is_shared_out(documents: &Documents, port: &str) -> bool {
     rate || parts.into_iter().any(|part| part.sends())
 }
 
-/// An interface that leads nowhere: frames come from the kernel.
+/// An interface without a destination: its frames come from the kernel.
 fn nowhere() -> Interface {
     Interface {
         port: None,

@@ -1,9 +1,9 @@
 //! Relays: hosts' packets over links with a rate, delay or losses, and to other machines.
 //!
-//! The switch delays and loses routers' packets over links. A host's packets go straight from its
-//! port into the router's pool. Where the link is to do something to it, it goes into a pool of the
-//! switch's own instead: the relay. If a host is at the end of a link to another machine, the packets
-//! of both directions do.
+//! The switch delays and loses routers' packets over links. A host's packets enter the router's
+//! pool directly from its port. If the link has an effect on them, they enter a pool of the switch:
+//! the relay. With a host at the end of a link to another machine, packets of both directions pass
+//! the relay.
 
 use std::collections::HashSet;
 
@@ -35,7 +35,7 @@ pub struct RelayPlan {
 }
 
 impl RelayPlan {
-    /// Whether a relay of this plan can go on as one of `new`.
+    /// Whether a relay of this plan can continue as one of `new`.
     pub fn stays(&self, new: &Self) -> bool {
         self.port == new.port && self.mtu == new.mtu && self.far.is_some() == new.far.is_some()
     }
@@ -50,7 +50,7 @@ impl RelayPlan {
         InterfaceSpec { local: 1, matches: Vec::new(), ..self.spec() }
     }
 
-    /// Its interface in the substrate: everything on the port is its own.
+    /// Its interface in the substrate, which owns all packets of the port.
     pub fn spec(&self) -> InterfaceSpec {
         InterfaceSpec {
             local: 0,
@@ -65,7 +65,7 @@ impl RelayPlan {
     }
 }
 
-/// The hosts' ends of links that need one.
+/// The hosts' ends of links that need a relay.
 pub fn relays(documents: &Documents) -> Vec<RelayPlan> {
     let interfaces = documents.routers.iter().flat_map(|router| &router.interfaces.0);
     let links: HashSet<&str> =
@@ -78,7 +78,7 @@ pub fn relays(documents: &Documents) -> Vec<RelayPlan> {
             };
             let far = far_end(documents, link);
             let impairment = impairment(documents, link, &host.name);
-            // A link to nowhere has no receiver; a perfect one to a router needs no relay.
+            // A link without a far end has no receiver; a perfect link to a router needs no relay.
             if far.is_none() && (impairment.is_none() || !links.contains(&***link)) {
                 continue;
             }

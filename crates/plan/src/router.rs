@@ -13,7 +13,7 @@ use crate::ids::{PortId, RouterId};
 use crate::interface::InterfacePlan;
 use crate::slow_paths::is_hidden;
 
-/// Where a router's fast path runs.
+/// The place of a router's fast path.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Place {
     /// A process that runs a Click configuration.
@@ -34,7 +34,7 @@ pub enum Place {
 pub struct RouterPlan {
     /// Its name.
     pub name: RouterId,
-    /// Where it runs.
+    /// The place of its fast path.
     pub place: Place,
     /// The program that runs in the kernel, if it has one.
     pub cage: Option<CagePlan>,
@@ -48,7 +48,7 @@ pub struct RouterPlan {
     pub cpus: Vec<usize>,
     /// Text of the Click configuration.
     pub configuration: String,
-    /// Where that stands.
+    /// The file with that configuration.
     pub file: String,
     /// The settings of `builtin: ipv4`.
     pub description: Option<Description>,
@@ -58,21 +58,21 @@ pub struct RouterPlan {
     pub grants: Vec<Resource>,
 }
 
-/// How a running router becomes another.
+/// How a running router is changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouterChange {
-    /// It is as desired.
+    /// It is in the desired state.
     Nothing,
-    /// Its process goes on: the switch gets its interfaces, and handlers are written.
+    /// Its process continues: the switch gets its interfaces, and handlers are written.
     InPlace(Vec<Update>),
-    /// Its process takes another configuration over, with the state of the old one.
+    /// Its process takes over another configuration, with the state of the old one.
     Swap,
-    /// It ends, and another one begins.
+    /// It ends, and a new one starts.
     Restart,
 }
 
 impl RouterPlan {
-    /// The ports that it has interfaces on.
+    /// The ports of its interfaces.
     pub fn ports(&self) -> impl Iterator<Item = &PortId> {
         self.interfaces.iter().filter_map(|interface| interface.to.port())
     }
@@ -90,7 +90,7 @@ impl RouterPlan {
         }
     }
 
-    /// The program that has its elements, if they are the user's own.
+    /// The program with its elements, if the user has written some.
     pub fn elements(&self) -> Option<&str> {
         match &self.place {
             Place::Elements(file) => Some(file),
@@ -182,7 +182,7 @@ impl RouterPlan {
         all
     }
 
-    /// Whether a process of this plan can be adopted as one of `new`, but for its configuration,
+    /// Whether a process of this plan can be adopted as one of `new`, apart from its configuration,
     /// which can be changed while it runs.
     pub fn is_outside_as(&self, new: &Self) -> bool {
         self.geometry == new.geometry
@@ -195,17 +195,16 @@ impl RouterPlan {
             && self.has_process_of(new)
     }
 
-    /// Whether a process of this plan can be that of `new`, with another configuration. Of a kernel router
-    /// it is one of a Click configuration. With a slow path it would have to follow Linux from the
-    /// beginning.
+    /// Whether a process of this plan can be that of `new`, with another configuration. A kernel
+    /// router's process runs a Click configuration. With a slow path, the process would have to
+    /// follow Linux from its start.
     fn has_process_of(&self, new: &Self) -> bool {
         let clicks = |plan: &Self| matches!(plan.place, Place::Isolated | Place::Kernel);
         let follows = |plan: &Self| plan.ports().any(|port| is_hidden(port));
         self.place == new.place || clicks(self) && clicks(new) && !follows(self) && !follows(new)
     }
 
-    /// How a router of this plan becomes `new`. `astray`: which configuration it runs is not
-    /// known.
+    /// How a router of this plan becomes `new`. `astray`: its configuration is unknown.
     pub fn change(&self, astray: bool, new: &Self) -> RouterChange {
         if !self.is_outside_as(new) {
             return RouterChange::Restart;

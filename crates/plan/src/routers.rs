@@ -1,4 +1,4 @@
-//! Routers as documents want them: where they run, their interfaces, pools and configurations.
+//! Desired routers: their places, interfaces, pools and configurations.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,7 +22,7 @@ use crate::{builtin, cage, links, wires};
 /// An Ethernet header and a VLAN tag.
 const HEADER_BYTES: u32 = 14;
 const TAG_BYTES: u32 = 4;
-/// MTU of a link that says nothing: a frame of it fits into a small slot.
+/// Default MTU of a link: its frames fit into a small slot.
 const LINK_MTU: u32 = 1500;
 
 /// One end of a link.
@@ -44,7 +44,7 @@ struct Context<'a> {
     relays: Vec<RelayPlan>,
 }
 
-/// Plans all routers, each by itself; returns the impossible ones, and why.
+/// Plans all routers, each separately. Returns the impossible ones with reasons.
 pub fn routers(
     documents: &Documents,
     ports: &HashMap<PortId, PortFacts>,
@@ -53,7 +53,7 @@ pub fn routers(
     documents.routers.iter().map(|document| context.router(document)).collect()
 }
 
-/// The interfaces of routers with slow paths, as far as they are possible.
+/// The interfaces of routers with slow paths, if they are possible.
 pub(crate) fn interfaces_beside_slow_paths(
     documents: &Documents,
     ports: &HashMap<PortId, PortFacts>,
@@ -133,7 +133,7 @@ impl<'a> Context<'a> {
             }
             let is_relayed = self.relays.iter().any(|relay| planned.to.is_port(&relay.port));
             if is_relayed {
-                // Frames that arrive there go to the relay, and from there over the link.
+                // The relay gets the frames that arrive there, and sends them over the link.
                 planned.spec.matches.clear();
             }
             if planned.to.port().is_some_and(|port| wires::is_wire(port)) {
@@ -142,7 +142,7 @@ impl<'a> Context<'a> {
             if router.run == Run::Kernel && !router.interfaces.0[index].0.is_hidden() {
                 cage::check_interface(&planned, is_relayed)
                     .map_err(|(field, what)| refused(field, what))?;
-                // Nothing goes by the program before it is there.
+                // No frame uses the program before it is loaded.
                 planned.spec.flags |= CAGED;
             }
             interfaces.push(planned);
@@ -182,7 +182,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// Where an interface on a link leads.
+    /// The destination of an interface on a link.
     fn other_end(&self, link: &str, router: &RouterId, interface: &str) -> To {
         if self.wires.contains(link) {
             return To::Port(PortId::new(wires::port_name(link, router, interface)));
@@ -200,7 +200,7 @@ impl<'a> Context<'a> {
     }
 }
 
-/// Where a router runs.
+/// The place of a router's fast path.
 fn place(router: &europa_api::Router) -> Place {
     let program = &router.fast_path.program;
     if router.run == Run::Inline {
@@ -240,7 +240,7 @@ fn plan_interface(
     let mut tunnel = None;
     let mut matches = Vec::new();
     let mut mtu = facts.map_or(LINK_MTU, |facts| facts.mtu);
-    // A host at the other end of a link: everything on its port is the interface's own.
+    // With a host at the other end of a link, the interface owns all packets of its port.
     let selector = if interface.link.is_some() { Selector::All } else { interface.selector() };
     match selector {
         _ if facts.is_none() => {}
@@ -279,7 +279,7 @@ fn plan_interface(
         }
         mtu = asked.value;
     }
-    // Beside its VLAN's tag a device has no room for another one: that counts towards the MTU.
+    // A device has no room for a second tag, so that counts towards the MTU.
     let tag = if flags & TAGS != 0 && vlan == 0 { TAG_BYTES } else { 0 };
     if interface.inner_tags() {
         flags |= TAGS;
@@ -331,7 +331,7 @@ fn configuration(
 ) -> Result<(String, String), String> {
     match router.fast_path.value.choice() {
         Some(Choice::Click(configuration)) => {
-            // Errors are shown with the lines of the file the text stands in.
+            // Errors show the line in the file of the text.
             let lead = "\n".repeat(configuration.first_line.saturating_sub(1));
             Ok((lead + &configuration.text, configuration.file.clone()))
         }

@@ -7,9 +7,9 @@
 //! | a file                            | programs that use it are reloaded                    |
 //! | a file begins or ceases to hide a file of the host | programs that use it are started again: their view of the file system was made at their start |
 //!
-//! A program uses the files of `reload_on`. Without that, it uses the files that its command
-//! names, the ones that FRR and BIRD read by default, and the ones that these files name. A file
-//! that no program uses in this way concerns every program without `reload_on` that always runs.
+//! A program uses the files of `reload_on`. Without that, it uses the files that its command names,
+//! the ones that FRR and BIRD read by default, and the ones that these files name. A file that no
+//! program uses in this way reloads every program without `reload_on` that always runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -17,12 +17,12 @@ use std::path::Path;
 use europa_api::{At, Daemon, File, Reload, Restart, Router, SlowPath};
 use europa_slowpath::environment::cover;
 
-/// FRR's daemons, but for zebra.
+/// FRR's daemons, except zebra.
 const FRR: [&str; 18] = [
     "babeld", "bfdd", "bgpd", "eigrpd", "fabricd", "isisd", "ldpd", "nhrpd", "ospf6d", "ospfd",
     "pathd", "pbrd", "pim6d", "pimd", "ripd", "ripngd", "staticd", "vrrpd",
 ];
-/// Those that FRR's reload tool does not know.
+/// Daemons that FRR's reload tool does not support.
 const NOT_RELOADED: [&str; 2] = ["babeld", "nhrpd"];
 /// The path of FRR's reload tool.
 pub const FRR_RELOAD: &str = "/usr/lib/frr/frr-reload.py";
@@ -45,11 +45,11 @@ pub struct Tools {
 pub enum Action {
     /// It is new.
     Start,
-    /// It goes.
+    /// It is removed.
     Stop,
     /// It is started again.
     Restart,
-    /// It reads its files again.
+    /// It reloads its files.
     Reload(Reload),
 }
 
@@ -59,7 +59,7 @@ fn program(daemon: &Daemon) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The name of a daemon of FRR's, if it is one.
+/// The name of a daemon of FRR, if it is one.
 fn frr(daemon: &Daemon) -> Option<&str> {
     let name = program(daemon);
     let path = daemon.command.first().map_or("", |word| word.value.as_str());
@@ -82,7 +82,7 @@ fn option<'a>(daemon: &'a Daemon, short: &str, long: &str) -> Option<&'a str> {
     None
 }
 
-/// The file that a program is known to read, beside those that its command names.
+/// The file that a program is known to read, in addition to those that its command names.
 fn known_file(daemon: &Daemon) -> Option<String> {
     if let Some(name) = frr(daemon) {
         let named = option(daemon, "-f", "--config_file").map(str::to_owned);
@@ -102,13 +102,13 @@ pub fn needs(run: &[At<Daemon>], daemon: &Daemon) -> Vec<String> {
     zebra.filter(|_| is_other).map(|zebra| zebra.name.to_string()).into_iter().collect()
 }
 
-/// The file that is there once a program serves those that need it.
+/// The file that exists once a program serves programs that need it.
 pub fn ready_file(daemon: &Daemon) -> Option<String> {
     let socket = option(daemon, "-z", "--socket").unwrap_or("/run/frr/zserv.api");
     (frr(daemon) == Some("zebra")).then(|| socket.to_owned())
 }
 
-/// How a program reads its files again; `None`: only by another start.
+/// How a program reloads its files; `None`: only by a restart.
 fn reload(files: &[At<File>], daemon: &Daemon, tools: Tools) -> Option<Reload> {
     if let Some(reload) = &daemon.reload {
         return Some(reload.value.clone());
@@ -161,15 +161,15 @@ fn names(text: &str, path: &str) -> bool {
     })
 }
 
-/// Whether a word names a file, or a directory that it lies in.
+/// Whether a word names a file, or a directory that contains it.
 fn names_above(text: &str, path: &str) -> bool {
-    // The shared ones say nothing.
+    // Shared directories are no evidence.
     let above = Path::new(path).ancestors().skip(1);
     let own = above.filter(|folder| folder.components().count() > 2);
     names(text, path) || own.map(|folder| folder.to_string_lossy()).any(|one| ends(text, &one))
 }
 
-/// Whether a text names a directory itself, and not something in it.
+/// Whether a text names a directory itself, and not a path inside it.
 fn ends(text: &str, folder: &str) -> bool {
     text.match_indices(folder).any(|(at, _)| {
         let rest = text.get(at + folder.len()..).unwrap_or_default();
@@ -241,7 +241,7 @@ pub fn actions(old: &SlowPath, new: &SlowPath, tools: Tools) -> BTreeMap<String,
         actions.insert(daemon.name.to_string(), Action::Stop);
     }
     let changed = changed(old, new);
-    // Its former files count too: they may not be named any more.
+    // Its former files count too, as the new document may not name them.
     let uses = |daemon: &At<Daemon>| {
         let before = old.run.iter().find(|other| other.name == daemon.name);
         let mut paths = uses(new, daemon);
@@ -279,7 +279,7 @@ pub fn actions(old: &SlowPath, new: &SlowPath, tools: Tools) -> BTreeMap<String,
     with_dependents(new, actions)
 }
 
-/// Adds those that need a program that is started again.
+/// Adds the programs that need a restarted one.
 fn with_dependents(
     new: &SlowPath,
     mut actions: BTreeMap<String, Action>,
@@ -300,7 +300,8 @@ fn with_dependents(
     }
 }
 
-/// The actions on the programs of a router that becomes another; none unless both have a slow path.
+/// The actions on the programs of a router that changes; none unless both documents have a slow
+/// path.
 pub fn of_routers(old: &Router, new: &Router, tools: Tools) -> BTreeMap<String, Action> {
     match (&old.slow_path, &new.slow_path) {
         (Some(old), Some(new)) => actions(old, new, tools),
@@ -321,7 +322,7 @@ pub fn add(all: &mut BTreeMap<String, Action>, later: BTreeMap<String, Action>) 
     }
 }
 
-/// The actions on programs in words, one for each kind.
+/// The actions on programs as text, one for each kind.
 pub(crate) fn told(actions: &BTreeMap<String, Action>) -> Vec<(&'static str, String)> {
     let of = |what: &'static str, is: &dyn Fn(&Action) -> bool| {
         let names: Vec<&str> =

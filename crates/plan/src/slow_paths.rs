@@ -1,9 +1,8 @@
 //! Slow paths: the hidden ports and interfaces that they need.
 //!
-//! A router with a slow path gets, before anything is planned, a hidden port and a hidden
-//! interface `NAME@host` for each of its interfaces. The port is the outer end of a veth pair; the
-//! inner end is the interface in the router's namespace. From there on they are ports and
-//! interfaces like any other.
+//! A router with a slow path gets, before anything is planned, a hidden port and a hidden interface
+//! `NAME@host` for each of its interfaces. The port is the outer end of a veth pair; the inner end
+//! is the interface in the router's namespace. Otherwise they are ordinary ports and interfaces.
 
 use europa_api::{At, Documents, Mac, Match, Name, Port, Receive, Router};
 
@@ -74,7 +73,7 @@ pub fn outer_name(router: &str, interface: &str) -> String {
     format!("h{digits}")
 }
 
-/// The hidden interface on a hidden port: everything there is its own.
+/// The hidden interface on a hidden port, which owns all its packets.
 fn host_interface(port: Name) -> europa_api::Interface {
     europa_api::Interface {
         port: Some(at(port)),
@@ -93,7 +92,7 @@ fn at<T>(value: T) -> At<T> {
     At { value, place: Default::default() }
 }
 
-/// Whether two documents of a router with a slow path want the same namespace and devices there:
+/// Whether two documents of a router with a slow path need the same namespace and devices there:
 /// files, programs, the uplink, static routes and neighbours change in place; the root directory
 /// does not.
 pub fn same(one: &Router, other: &Router) -> bool {
@@ -103,12 +102,12 @@ pub fn same(one: &Router, other: &Router) -> bool {
     one.interfaces == other.interfaces && root(one) == root(other)
 }
 
-/// Whether two documents of a router want the same slow path in all.
+/// Whether two documents of a router describe the same slow path in all fields.
 pub fn same_whole(one: &Router, other: &Router) -> bool {
     same(one, other) && one.slow_path == other.slow_path && same_static(one, other)
 }
 
-/// A router's document, with an uplink or without one.
+/// A router's document with or without an uplink.
 pub fn with_uplink(router: &Router, has: bool) -> Router {
     let mut router = router.clone();
     if let Some(slow_path) = &mut router.slow_path
@@ -119,7 +118,7 @@ pub fn with_uplink(router: &Router, has: bool) -> Router {
     router
 }
 
-/// Whether two documents of a router want the same routes and neighbours there.
+/// Whether two documents of a router have the same static routes and neighbours there.
 pub fn same_static(one: &Router, other: &Router) -> bool {
     one.fast_path.routes == other.fast_path.routes
         && one.fast_path.neighbours == other.fast_path.neighbours

@@ -13,34 +13,34 @@ use crate::relays::RelayPlan;
 use crate::router::{RouterChange, RouterPlan};
 use crate::{hosts, slow_paths, wires};
 
-/// One step. It names all that it changes, so that its inverse is known.
+/// One step. It contains both states of its change, so that its inverse is known.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// A router ends.
     RemoveRouter(Arc<RouterPlan>),
-    /// A host's packets by this port go straight to the router again.
+    /// A host's packets from this port enter the router directly again.
     RemoveRelay(RelayPlan),
     /// A device is Linux's again.
     ClosePort(Port),
-    /// Hosts and interfaces of them that do not stay end.
+    /// Hosts and interfaces that do not stay are removed.
     TrimHosts {
-        /// Hosts before.
+        /// Former hosts.
         from: Vec<Host>,
-        /// Hosts that are wanted.
+        /// Desired hosts.
         to: Vec<Host>,
     },
     /// Hosts and interfaces of them begin, and change.
     MakeHosts {
         /// Hosts before the step that trimmed them.
         from: Vec<Host>,
-        /// Hosts that are wanted.
+        /// Desired hosts.
         to: Vec<Host>,
     },
     /// Slow paths end, change and begin.
     ChangeSlowPaths {
         /// Documents of routers that have one.
         from: Vec<Router>,
-        /// Documents of routers that are to have one.
+        /// Documents of routers that will have one.
         to: Vec<Router>,
     },
     /// A device becomes a port.
@@ -67,25 +67,25 @@ pub enum Step {
     ChangeFilters {
         /// Documents in force.
         from: Vec<Filters>,
-        /// Documents that are wanted.
+        /// Desired documents.
         to: Vec<Filters>,
     },
     /// The line's effects on a host's packets change.
     ImpairRelay {
-        /// The relay as it is.
+        /// The present relay.
         from: RelayPlan,
         /// The desired relay.
         to: RelayPlan,
     },
     /// A router begins.
     AddRouter(Arc<RouterPlan>),
-    /// A router goes on as another.
+    /// A router changes.
     UpdateRouter {
         /// Its present plan.
         from: Arc<RouterPlan>,
         /// The desired plan.
         to: Arc<RouterPlan>,
-        /// How.
+        /// The kind of change.
         change: RouterChange,
     },
     /// A host's packets by this port pass its link's queue.
@@ -186,7 +186,7 @@ impl Step {
         }
     }
 
-    /// The step that undoes it; none if there is nothing to undo.
+    /// The step that undoes it; `None` if there is nothing to undo.
     pub fn inverse(&self) -> Option<Step> {
         Some(match self.clone() {
             Step::RemoveRouter(plan) => Step::AddRouter(plan),
@@ -219,7 +219,7 @@ pub fn diff(desired: &Desired, actual: &Actual) -> Vec<Step> {
     let routers = differ.routers();
     let mut first: Vec<Step> =
         routers.gone.iter().map(|plan| Step::RemoveRouter(plan.clone())).collect();
-    // Relays go before ports: their interfaces are in the tables of ports.
+    // Relays are removed before ports: their interfaces are in the tables of ports.
     let relays = differ.relays(&routers);
     first.extend(relays.gone.into_iter().map(Step::RemoveRelay));
     let gone = actual.ports.iter().filter(|port| differ.is_gone(port));
@@ -265,11 +265,11 @@ struct Relays {
 struct Differ<'a> {
     desired: &'a Desired,
     actual: &'a Actual,
-    /// Wanted ports, by name.
+    /// Desired ports, by name.
     ports: HashMap<&'a str, &'a Port>,
     /// Open ports, by name.
     open: HashMap<&'a str, &'a ActualPort>,
-    /// Documents of routers that are to have a slow path, by router.
+    /// Documents of routers with a desired slow path, by router.
     slow_paths: HashMap<RouterId, &'a Router>,
 }
 
@@ -287,14 +287,14 @@ impl<'a> Differ<'a> {
         }
     }
 
-    /// Whether numbered rules of slices go out of force with their slice, or come back with it.
+    /// Whether numbered rules are taken out of force with their slice, or return with it.
     fn rules_move(&self) -> bool {
         let slices = &self.desired.documents.slices;
         let there = |slice: &SliceId| slices.iter().any(|other| *slice == **other.name);
         !self.actual.numbered.iter().all(there) || self.actual.parked.iter().any(there)
     }
 
-    /// Whether a port is closed, perhaps to be opened again.
+    /// Whether a port is closed, even if it is opened again.
     fn is_gone(&self, port: &ActualPort) -> bool {
         let name = &*port.document.name.value;
         if !self.ports.get(name).is_some_and(|document| port.is(document)) {
@@ -306,7 +306,7 @@ impl<'a> Differ<'a> {
         }
     }
 
-    /// Whether a router's slow path goes on, with its devices.
+    /// Whether a router's slow path continues with its devices.
     fn slow_path_stays(&self, router: &str) -> bool {
         let made = self.actual.slow_paths.get(router);
         let wanted = self.slow_paths.get(router);

@@ -143,8 +143,8 @@ fn a_configuration_is_swapped() {
     assert_eq!(steps(&from, &to), ["swap the configuration of router s/r"]);
 }
 
-/// A slice that begins to give its links addresses: no router's document changes, and routers
-/// restart. A dry run lists them.
+/// A slice begins to give its links addresses: no router's document changes, but routers restart. A
+/// dry run lists them.
 #[test]
 fn n01_a_dry_run_tells_of_objects_whose_documents_stay() {
     let to = LAB.replace("name: s\n---", "name: s\nlinks: {ipv4: 10.255.0.0/16}\n---");
@@ -175,7 +175,7 @@ fn each_step_has_an_inverse() {
             assert_eq!(back.inverse().as_ref(), Some(step), "{back:?}");
         }
     }
-    // A change is taken back by the inverses, last first.
+    // The inverses undo a change, last first.
     let after = actual(&documents(other));
     let back = diff(&desired(&documents(LAB), &after), &after);
     let mut inverses: Vec<_> = forth.iter().rev().filter_map(|step| step.inverse()).collect();

@@ -31,7 +31,7 @@ impl Fate {
     }
 }
 
-/// The effects of steps on routers that are there before and after.
+/// The effects of steps on routers that exist before and after.
 struct Fates {
     routers: BTreeMap<RouterId, Fate>,
     /// The actions on programs of slow paths that stay.
@@ -39,8 +39,8 @@ struct Fates {
     hosts: BTreeMap<String, &'static str>,
 }
 
-/// Says of each change of a document how it is carried out, and adds the objects that other
-/// documents' changes concern.
+/// Describes how each change of a document is carried out, and adds the objects that other
+/// documents' changes affect.
 pub fn changes(steps: &[Step], actual: &Actual, changes: &mut Vec<Change>) {
     let fates = Fates::of(steps, actual);
     for change in changes.iter_mut().filter(|change| change.action == Action::Change) {
@@ -108,7 +108,7 @@ impl Fates {
         fates
     }
 
-    /// How the change of a document is carried out, in words; none if nothing is done.
+    /// How the change of a document is carried out, as text; `None` if there is nothing to do.
     fn how(&self, change: &Change, actual: &Actual) -> Option<String> {
         let concerned = |plan: &RouterPlan| match change.kind.as_str() {
             "port" => plan.ports().any(|port| *port == change.name),
@@ -150,7 +150,7 @@ fn pairs<'a>(
     to.iter().filter_map(move |new| Some((*old.get(&RouterId::of(new))?, new)))
 }
 
-/// The documents of routers whose slow paths are there before and after, and differ.
+/// The documents of routers whose slow paths exist before and after, and differ.
 fn changed<'a>(
     from: &'a [Router],
     to: &'a [Router],

@@ -1,8 +1,8 @@
 //! Wires: links with a kernel router at one end at least.
 //!
-//! Frames that a kernel router sends never come to the switch, which carries other links. Such a link is
-//! a veth pair instead. Each of its ends is a hidden port, and the interface there has the whole port.
-//! From there on they are ports and interfaces like any other.
+//! Frames of a kernel router do not pass the switch, which carries other links. So such a link is a
+//! veth pair. Each of its ends is a hidden port, and the interface there has the whole port.
+//! Otherwise they are ordinary ports and interfaces.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ const WIRE: &str = "@wire";
 pub const MTU: u32 = 9216;
 
 /// Links that are wires, by name: those between two routers, at least one of them a kernel router.
-/// A host's end has a veth pair of its own.
+/// A host's end has a separate veth pair.
 pub(crate) fn wires(documents: &Documents) -> HashSet<&str> {
     let hosts = documents.hosts.iter().flat_map(|host| &host.interfaces.0);
     let hosts: HashSet<&str> =
@@ -38,7 +38,7 @@ pub fn is_wire(port: &str) -> bool {
     port.ends_with(WIRE)
 }
 
-/// The name of the device at the far end of a port's wire, while that is no port.
+/// The name of the device at the far end of a port's wire, while that is not a port.
 pub fn loose_end(port: &str) -> String {
     let link = port.split('.').next().unwrap_or(port);
     device_name('w', &format!("wire.{link}"))

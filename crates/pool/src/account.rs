@@ -1,21 +1,22 @@
-//! Whose memory is whose, where several routers share a process.
+//! Accounts the memory of routers that share a process.
 //!
-//! An allocator that counts: the bytes that a thread takes from the heap less those it gives back,
-//! since [`enter`]. A process that wants to know has [`Counting`] as its global allocator; in any
-//! other all accounts stay empty.
+//! A counting allocator: the bytes that a thread allocates minus those that it frees, since
+//! [`enter`]. It works in processes with [`Counting`] as their global allocator; in others all
+//! accounts remain empty.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// A piece of so many bytes is a table that reserves addresses and takes pages when they are
-/// written: 48 MiB stand behind a look-up of routes, and a router with a few routes touches some
-/// pages. It is counted apart; its writer reports its use by [`charge`].
+/// A piece of at least this size is a table that reserves addresses and uses pages when they are
+/// written: a table of routes reserves 48 MiB, and a few routes use some pages. It is counted
+/// separately; its writer reports its use by [`charge`].
 pub const TABLE_BYTES: usize = 8 << 20;
 
 /// Bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Account {
-    /// In pieces that are no tables, and in the filled parts of tables. Less than none if memory of others was given back.
+    /// In pieces that are no tables, and in the used parts of tables. Negative if memory of others
+    /// was freed.
     pub bytes: i64,
     /// In tables, filled or not.
     pub table_bytes: i64,
@@ -25,7 +26,7 @@ thread_local! {
     static NOW: Cell<Account> = const { Cell::new(Account { bytes: 0, table_bytes: 0 }) };
 }
 
-/// From now on this thread's allocations are for `account`. Returns whose it was.
+/// Counts this thread's later allocations for `account`. Returns the former account.
 pub fn enter(account: Account) -> Account {
     NOW.replace(account)
 }
@@ -38,7 +39,7 @@ pub fn current() -> Account {
 /// Charges bytes to this thread that no allocation reports, or credits them: the parts of a table
 /// with memory behind them.
 pub fn charge(bytes: i64) {
-    // Gone while a thread ends: it counts for no router then.
+    // It no longer exists while a thread ends, which then counts for no router.
     let _ = NOW.try_with(|now| {
         let mut account = now.get();
         account.bytes = account.bytes.wrapping_add(bytes);
@@ -47,7 +48,7 @@ pub fn charge(bytes: i64) {
 }
 
 fn count(bytes: usize, sign: i64) {
-    // Gone while a thread ends: it counts for no router then.
+    // It no longer exists while a thread ends, which then counts for no router.
     let _ = NOW.try_with(|now| {
         let mut account = now.get();
         let of = if bytes >= TABLE_BYTES { &mut account.table_bytes } else { &mut account.bytes };

@@ -1,20 +1,19 @@
 //! Equal packet buffers with a stack of free ones, used by one thread.
 //!
 //! An [`Arena`] keeps its data about each buffer (where the packet starts, its annotations, its
-//! owner) in private memory, never in the buffer itself. Buffers may lie in a packet pool that
-//! others can write, so no pointer or length that is used may stand there.
+//! owner) in private memory, never in the buffer itself. Buffers may be in a packet pool that
+//! others can write, so no used pointer or length may be there.
 //!
 //! # Why packets may outlive the arena
 //! A [`Packet`] points into its arena's private memory. The last user frees that memory: the last
-//! [`Arena`] handle if no packet is out, or the last packet. No count is kept for that on the
-//! packet path: packets out are the buffers that are neither free nor away, and the sum is looked
-//! at only when no handle is left. Everything is `!Send`, so no atomics are needed.
+//! [`Arena`] handle if no packet is out, or the last packet. The packet path keeps no count for
+//! that: packets out are the buffers that are neither free nor away, and this is computed only when
+//! no handle is left. Everything is `!Send`, so no atomics are needed.
 //!
 //! # Ownership of a buffer
-//! Each buffer is *free* (on the stack), *live* (one [`Packet`] exists) or *away*
-//! (in a ring, the other side's). [`Arena::adopt`] and [`Arena::give_free`] refuse a
-//! buffer that is not away, so a descriptor that comes twice cannot make two packets
-//! of one buffer.
+//! Each buffer is *free* (on the stack), *live* (one [`Packet`] exists) or *away* (in a ring, the
+//! other side's). [`Arena::adopt`] and [`Arena::give_free`] refuse a buffer that is not away, so a
+//! repeated descriptor cannot make two packets of one buffer.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::any::Any;
@@ -41,8 +40,8 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// The shared part of all handles and packets of one arena.
 pub(crate) struct Shared {
-    /// One per buffer: the fields that the forwarding path touches. Of a fresh one only the state
-    /// is valid.
+    /// One for each buffer: the fields that the forwarding path uses. In an unused one only the
+    /// state is valid.
     hot: NonNull<Hot>,
     /// One per buffer: the rest.
     pub(crate) cold: NonNull<Cold>,
@@ -55,13 +54,13 @@ pub(crate) struct Shared {
     handles: Cell<u32>,
     /// Packets that were made, with copies; see [`Tally`].
     made: Cell<u64>,
-    /// Of these, copies.
+    /// Number of these that are copies.
     pub(crate) copied: Cell<u64>,
     /// Packets that were dropped, here and in arenas that belong to it.
     freed: Rc<Cell<u64>>,
     /// Number of buffers.
     count: u32,
-    /// Number that others know the first buffer by.
+    /// Number of the first buffer for other processes.
     pub(crate) first_slot: u32,
     /// Start of buffer 0.
     base: NonNull<u8>,
@@ -69,9 +68,9 @@ pub(crate) struct Shared {
     stride: usize,
     /// Size of a buffer, in bytes.
     pub(crate) buffer_bytes: u16,
-    /// The allocation that `hot`, `cold` and `free` lie in.
+    /// The allocation that contains `hot`, `cold` and `free`.
     book: (NonNull<u8>, Layout),
-    /// The allocation that the buffers lie in, if this arena made it.
+    /// The allocation that contains the buffers, if this arena made it.
     own: Option<(NonNull<u8>, Layout)>,
     /// The handle that keeps a foreign mapping alive.
     keep: RefCell<Vec<Box<dyn Any>>>,
@@ -113,8 +112,8 @@ impl Shared {
         }
     }
 
-    /// Gives back all packets of a batch, as [`Shared::give_back`] does, with the stack's length in
-    /// a register for each run of packets of one arena.
+    /// Returns all packets of a batch, as [`Shared::give_back`] does, with the stack's length in a
+    /// register for each run of packets of one arena.
     ///
     /// # Safety
     /// The packets are live, and not used, nor dropped, afterwards.
@@ -176,7 +175,7 @@ impl Shared {
     }
 
     /// # Safety
-    /// The buffer has no packet and is not on the stack; offset and length lie inside it.
+    /// The buffer has no packet and is not on the stack; offset and length are inside it.
     #[inline(always)]
     unsafe fn make_live(&self, index: u32, offset: u16, length: u16) -> Packet {
         // SAFETY: index is in range, and the buffer is ours alone.
@@ -211,9 +210,9 @@ impl Shared {
     }
 }
 
-/// Zeroed memory of so many bytes from an address on that is a multiple of `align`; the second is
-/// its allocation. Aligned here and not by the layout: the allocator would fill aligned memory with
-/// zeros itself, where unaligned memory comes as untouched pages that cost nothing yet.
+/// Zeroed memory of this size at a multiple of `align`, and its allocation. It is aligned here and
+/// not by the layout, because the allocator would write zeros to aligned memory, but takes
+/// unaligned memory as untouched pages.
 fn zeroed(bytes: usize, align: usize) -> (NonNull<u8>, (NonNull<u8>, Layout)) {
     let layout =
         Layout::from_size_align(bytes + align, 8).expect("an arena fits into the address space");
@@ -226,8 +225,8 @@ fn zeroed(bytes: usize, align: usize) -> (NonNull<u8>, (NonNull<u8>, Layout)) {
 
 /// A set of equal packet buffers for one thread. Cloning makes a second handle.
 ///
-/// All numbers of slots in this interface are those that others use: they start at the
-/// arena's first slot.
+/// All slot numbers in this interface are those of other processes: they start at the arena's first
+/// slot.
 pub struct Arena(NonNull<Shared>);
 
 impl Arena {
@@ -263,17 +262,17 @@ impl Arena {
     }
 
     /// An arena of `slots` slots, from number `first_slot` on, of a packet pool mapped at `base`,
-    /// where slot n starts at n × `slot_bytes`. All of them start away: the notes about a slot take
-    /// no memory until it comes.
+    /// where slot n starts at n × `slot_bytes`. All of them start away: the data about a slot takes
+    /// no memory before its first use.
     ///
     /// # Safety
     /// - The mapping is readable, writable and initialised up to the end of the last slot, and
-    ///   stays so until the arena and all its packets are gone; see [`Arena::keep`].
+    ///   stays so until the arena and all its packets are freed; see [`Arena::keep`].
     /// - Until then only this arena reads and writes these slots, except slots that are away
     ///   ([`Arena::take_free`], [`Packet::release`]).
     ///
     /// # Panics
-    /// As [`Arena::heap`].
+    /// The same as for [`Arena::heap`].
     pub unsafe fn from_mapping(
         base: NonNull<u8>,
         first_slot: u32,
@@ -286,8 +285,8 @@ impl Arena {
         Arena::new(first, slot_bytes, first_slot, slots, slot_bytes, None)
     }
 
-    /// An arena of `slots` long slots, which begin at `base`. All of them start away. It belongs to
-    /// this one: dropped packets count here.
+    /// An arena of `slots` long slots, which begin at `base`. All of them start away. The new arena
+    /// belongs to this one: its dropped packets count here.
     ///
     /// # Safety
     /// As for [`Arena::from_mapping`].
@@ -343,12 +342,12 @@ impl Arena {
         unsafe { self.0.as_ref() }
     }
 
-    /// Keeps `owner` (of the mapping, say) until the arena and all its packets are gone.
+    /// Keeps `owner`, such as that of the mapping, until the arena and all its packets are freed.
     pub fn keep(&self, owner: Box<dyn Any>) {
         self.shared().keep.borrow_mut().push(owner);
     }
 
-    /// An empty packet in a free buffer, with the default headroom, or none.
+    /// An empty packet in a free buffer, with the default headroom; `None` if no buffer is free.
     #[inline]
     pub fn alloc(&self) -> Option<Packet> {
         self.shared().alloc()
@@ -360,8 +359,8 @@ impl Arena {
         self.alloc_batch_of(batch, count, 0)
     }
 
-    /// Adds up to `count` packets of `length` bytes to `batch`, with contents as they happen to
-    /// be; returns how many. None if that length does not fit behind the default headroom.
+    /// Adds up to `count` packets of `length` bytes to `batch`, with arbitrary contents. Returns
+    /// their number: 0 if that length does not fit after the default headroom.
     #[inline]
     pub fn alloc_batch_of(&self, batch: &mut Batch, count: usize, length: usize) -> usize {
         let shared = self.shared();
@@ -371,7 +370,7 @@ impl Arena {
         let top = shared.free_len.get();
         let count = top.min(count.min(batch.room()) as u32);
         let mut left = top;
-        // The range has a known length, so that the vector is filled without a check each.
+        // The range has a known length, so the vector is filled without a check for each.
         batch.extend((0..count).map(|_| {
             left -= 1;
             // SAFETY: `count` indices are on the stack, each is taken once, and none is looked
@@ -386,7 +385,7 @@ impl Arena {
         count as usize
     }
 
-    /// A packet with these contents, or none if no buffer is free or they do not fit.
+    /// A packet with these contents; `None` if no buffer is free or they do not fit.
     pub fn packet(&self, data: &[u8]) -> Option<Packet> {
         let mut packet = self.alloc()?;
         packet.put(data.len())?.copy_from_slice(data);
@@ -412,7 +411,7 @@ impl Arena {
         unsafe { self.shared().hot.add(index as usize).write(unused) };
     }
 
-    /// Whether the other side has a buffer. Its entry is there from then on.
+    /// Whether the other side has a buffer. Then its entry exists.
     #[inline(always)]
     fn is_away(&self, index: u32) -> bool {
         match self.state(index) {
@@ -431,8 +430,8 @@ impl Arena {
         unsafe { (*self.shared().hot.add(index as usize).as_ptr()).state = state }
     }
 
-    /// Makes a packet of a frame that came from the other side. `None` if there is no such
-    /// slot, it is not away, or the frame does not lie in it behind the metadata.
+    /// Makes a packet of a frame from the other side. `None` if there is no such slot, it is not
+    /// away, or the frame is not inside it after the metadata.
     ///
     /// # Safety
     /// The other side has handed `slot` over and no longer touches it.
@@ -472,8 +471,7 @@ impl Arena {
         Some(self.shared().first_slot + index)
     }
 
-    /// Puts a slot that came back onto the stack. `false` if there is no such slot or it
-    /// was not away.
+    /// Puts a returned slot onto the stack. `false` if there is no such slot or it was not away.
     ///
     /// # Safety
     /// The other side has handed `slot` over and no longer touches it.

@@ -14,9 +14,9 @@ pub const STOP: u32 = 1 << 31;
 /// Up to [`BATCH`] packets, in order. Its memory is allocated once; moving and swapping batches
 /// costs 8 bytes each way, with any contents.
 ///
-/// The vector is boxed for the sake of those 8 bytes: a vector's three words, written one by
-/// one and read back two at a time on the way through a queue, miss the processor's store
-/// forwarding, which made a hop from element to element cost 30 ns a batch.
+/// The vector is boxed because of those 8 bytes: a queue would write a vector's three words one by
+/// one and read them two at a time, which the processor's store forwarding does not support. That
+/// would cost 30 ns a batch for each hop between elements.
 #[allow(clippy::box_collection, reason = "see above")]
 pub struct Batch(Box<Vec<Packet>>);
 
@@ -32,7 +32,7 @@ impl Batch {
         self.0.len()
     }
 
-    /// Whether there is no packet.
+    /// Whether there are no packets.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -71,7 +71,7 @@ impl Batch {
     /// Adds a packet at the end.
     ///
     /// # Errors
-    /// Gives the packet back if the batch is full.
+    /// Returns the packet if the batch is full.
     #[inline(always)]
     pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         if self.0.len() == BATCH {
@@ -82,7 +82,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds packets at the end until there are no more or the batch is full.
+    /// Adds packets at the end until none are left or the batch is full.
     #[inline(always)]
     pub(crate) fn extend(&mut self, packets: impl Iterator<Item = Packet>) {
         let room = self.room();
@@ -155,13 +155,13 @@ impl Batch {
         }
     }
 
-    /// As [`Batch::filter`] from packet `start` on, with a judge that says more: 0 keeps the
-    /// packet; a number with the top bit, [`STOP`], ends the walk; any other number goes to
+    /// Like [`Batch::filter`] from packet `start` on, with more results of `judge`: 0 keeps the
+    /// packet; a number with the top bit, [`STOP`], ends the loop; any other number is passed to
     /// `rejected` with the packet. For batches where most packets are kept: each rejected one moves
-    /// those behind it, which leaves the loop one register to count with.
+    /// those after it, so that the loop needs only one register for counting.
     ///
-    /// Returns, if it was ended, how many packets are kept and the number: the packet that ended it
-    /// and all later ones follow the kept ones.
+    /// If the loop was ended, returns the number of kept packets and the result: the packet that
+    /// ended it and all later ones follow the kept ones.
     #[inline(always)]
     pub fn sift(
         &mut self,
@@ -209,17 +209,17 @@ impl Batch {
     }
 }
 
-/// Calls `rejected` from a function of its own: inlined, it would take the loop's registers for a
-/// rare case.
+/// Calls `rejected` from a separate function: inlined, it would use the loop's registers for a rare
+/// case.
 #[inline(never)]
 fn out_of_line(rejected: &mut impl FnMut(Packet), packet: Packet) {
     rejected(packet);
 }
 
-/// A batch while it is filtered: packets `0..kept` and `next..length` are there.
+/// A batch while it is filtered: packets `0..kept` and `next..length` are present.
 ///
-/// Much the same as `Vec::extract_if`, but with its counters in registers: it costs a
-/// nanosecond a packet less.
+/// Much the same as `Vec::extract_if`, but with its counters in registers: it costs a nanosecond a
+/// packet less.
 struct Rest<'a> {
     packets: &'a mut Vec<Packet>,
     kept: usize,

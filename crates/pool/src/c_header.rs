@@ -3,8 +3,8 @@
 use crate::layout::*;
 use crate::{UNSEEN, Word};
 
-/// Text of `sdk/c/europa_pool.h`. A test keeps the committed file equal to it;
-/// `EUROPA_BLESS=1 cargo test -p europa-pool` writes it.
+/// Text of `sdk/c/europa_pool.h`. A test compares the committed file with it; `EUROPA_BLESS=1 cargo
+/// test -p europa-pool` writes it.
 pub fn c_header() -> String {
     let constants = [
         ("ABI_VERSION", ABI_VERSION as u64, "version of this layout"),

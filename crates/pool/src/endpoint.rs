@@ -1,10 +1,9 @@
-//! The router's end of its pool: rings in, rings out, and where its slots are.
+//! The router's end of its pool: input rings, output rings, and the state of its slots.
 //!
 //! A slot is in one of three places: in the rings (it will carry a received frame), away with the
 //! switch, or with the router: in a packet, or in the arena's stock. The router keeps a small
-//! stock, so that it can make packets of its own: errors, queries, tests. Slots from the stock that
-//! it sends come back through the `done` ring; all others go straight to reception again, without
-//! passing through here.
+//! stock, so that it can make packets of its own: errors, queries, tests. Sent slots of the stock
+//! return by the `done` ring; all others return directly to reception.
 
 use std::rc::Rc;
 use std::sync::atomic::{Ordering, fence};
@@ -14,21 +13,21 @@ use crate::layout::LONG_SLOT;
 use crate::ring::Entries;
 use crate::{Arena, Batch, PacketType, PoolView, Tally, Word, look_on};
 
-/// How many frames ahead memory is asked for: a line that one core wrote takes another one tens of
-/// nanoseconds to get.
+/// Number of frames for which memory is prefetched: a cache line that one core wrote takes another
+/// one tens of nanoseconds to read.
 const AHEAD: u32 = 8;
 
-/// A place that is empty so long, while the one behind it is not, stays empty: its writer was
-/// killed before it could fill it.
+/// Time after which an empty entry with a full successor counts as a gap: its writer was killed
+/// before it could fill it.
 const GAP: Duration = Duration::from_secs(1);
 
-/// Slots of a pool of `slots` that start, and stay, with its router.
+/// Slots of a pool of `slots` that belong to its router's stock.
 pub const fn stock(slots: u32) -> u32 {
     let eighth = slots / 8;
     if eighth < 256 { eighth } else { 256 }
 }
 
-/// Long slots of a pool of `long_slots` that start, and stay, with its router: for copies of
+/// Long slots of a pool of `long_slots` that belong to its router's stock, for copies of
 /// super-packets.
 pub const fn long_stock(long_slots: u32) -> u32 {
     long_slots / 8
@@ -38,21 +37,21 @@ pub const fn long_stock(long_slots: u32) -> u32 {
 pub struct Endpoint {
     view: Rc<PoolView>,
     arena: Arena,
-    /// Where super-packets are.
+    /// The arena of super-packets.
     long: Option<Arena>,
-    /// Long slots that are to come back by the done ring.
+    /// Long slots that will return by the done ring.
     long_returning: u32,
-    /// Super-packets that came although the router takes none: dropped.
+    /// Super-packets that arrived although the router accepts none: dropped.
     pub refused_long: u64,
     macs: Vec<[u8; 6]>,
     rx_head: Vec<u32>,
-    /// By interface, which place is empty although the one behind it is not, and since when.
+    /// By interface: the empty entry with a full successor, and since when.
     gaps: Vec<Option<(u32, Instant)>>,
     tx_tail: Vec<u32>,
     fill_tail: u32,
     long_fill_tail: u32,
     done_head: u32,
-    /// Slots that are to come back by the done ring.
+    /// Slots that will return by the done ring.
     returning: u32,
     /// By interface: packets received.
     received: Vec<u64>,
@@ -117,7 +116,7 @@ impl Endpoint {
         endpoint
     }
 
-    /// Where this router's packets are made.
+    /// The arena of this router's packets.
     pub fn arena(&self) -> &Arena {
         &self.arena
     }
@@ -141,10 +140,9 @@ impl Endpoint {
         self.received.iter().sum()
     }
 
-    /// Whether a transmit ring is so full that packets received now might not fit. The
-    /// switch empties rings whatever becomes of the packets, so it has just not had its
-    /// turn: this router gives it the core, and what arrives meanwhile is dropped before
-    /// it has cost a copy.
+    /// Whether a transmit ring is so full that packets received now might not fit. The switch
+    /// empties rings in any case, so it has only had no core: this router yields the core to it,
+    /// and packets that arrive meanwhile are dropped before a copy.
     pub fn is_congested(&self) -> bool {
         self.tx_tail.iter().zip(0..).any(|(tail, interface)| {
             let ring = self.view.tx(interface);
@@ -153,8 +151,7 @@ impl Endpoint {
         })
     }
 
-    /// Whether a packet that this router makes would find no slot. Slots of sent packets come back
-    /// without waking it.
+    /// Whether a packet that this router makes would find no slot. Returning slots do not wake it.
     pub fn is_out_of_stock(&self) -> bool {
         self.arena.free() == 0
     }
@@ -199,14 +196,14 @@ impl Endpoint {
                 self.strange += 1;
                 continue;
             };
-            // One from before the router ceased to take them.
+            // A packet from before the router stopped accepting them.
             if is_long && !takes_long {
                 self.refused_long += 1;
                 continue;
             }
             if word.flags() & Word::RESULT != 0 {
                 packet.set_answered(true);
-                // It will not come by the done ring. Keys of super-packets are not looked up.
+                // It does not return by the done ring. Keys of super-packets are not looked up.
                 let returned = word.flags() & Word::RETURN != 0;
                 self.returning = self.returning.saturating_sub(returned.into());
             }
@@ -224,8 +221,8 @@ impl Endpoint {
         }
     }
 
-    /// Sends packets from the front of `batch`; leaves those that the ring has no room
-    /// for. Packets that are not of this pool are copied into it, or dropped.
+    /// Sends packets from the front of `batch`; leaves those for which the ring has no room.
+    /// Packets of other pools are copied into this one, or dropped.
     pub fn send(&mut self, interface: usize, batch: &mut Batch) {
         self.send_keeping(interface, batch, 0);
     }
@@ -279,8 +276,8 @@ impl Endpoint {
         }
     }
 
-    /// Takes back the sent slots of the stock, and gives reception the excess of the stock. Once a
-    /// round.
+    /// Takes the sent slots of the stock back, and gives reception the excess of the stock. Call it
+    /// once a round.
     pub fn balance(&mut self) {
         let slots = self.view.layout().geometry.slots;
         let done = self.view.done();
@@ -309,7 +306,7 @@ impl Endpoint {
             }
         }
         let wanted = stock(slots) as usize;
-        // Not for a single packet: slots that go to and fro cost more than they bring.
+        // Not for a single packet: moving slots back and forth costs more than it gains.
         if self.arena.free() > wanted + wanted / 4 {
             let fill = self.view.fill();
             while self.arena.free() > wanted && self.fill_room(&fill) {
@@ -324,7 +321,7 @@ impl Endpoint {
         fill.peek(self.fill_tail).is_none()
     }
 
-    /// Says whether this router takes super-packets from now on, if its pool has slots for them.
+    /// Announces whether this router accepts super-packets, if its pool has slots for them.
     pub fn set_takes_long(&self, takes: bool) {
         let takes = takes && self.long.is_some();
         self.view.takes_long().store(takes.into(), Ordering::Release);
@@ -338,12 +335,12 @@ impl Endpoint {
         })
     }
 
-    /// Announces that this router sleeps and wants to be woken. True if there is input
-    /// already, or output that has yet to find room: then it must not sleep.
+    /// Announces that this router sleeps and needs to be woken. Returns true if there is input
+    /// already, or output without room: then it must not sleep.
     pub fn fall_asleep(&self) -> bool {
         self.view.asleep().store(1, Ordering::SeqCst);
-        // The receive program publishes and then reads the flag; we set the flag and then
-        // look: one of us sees the other.
+        // The receive program publishes and then reads the flag; this side sets the flag and then
+        // checks the ring: one of the two sees the other's write.
         fence(Ordering::SeqCst);
         look_on(|| self.has_input() || self.is_congested())
     }
@@ -354,8 +351,8 @@ impl Endpoint {
     }
 }
 
-/// Passes over the empty place at `head`, before one that is not, when it has been so for long.
-/// Else its word is on its way.
+/// Skips the empty entry at `head`, before a full one, if it has been empty for a long time.
+/// Otherwise its word is being written.
 #[cold]
 fn step_over(head: &mut u32, gap: &mut Option<(u32, Instant)>) {
     match gap {

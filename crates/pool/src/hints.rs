@@ -1,14 +1,14 @@
 //! Hints that make memory faster without a change of its contents.
 
-/// Has the processor fetch the cache line that `value` starts in.
+/// Prefetches the cache line in which `value` starts.
 #[inline(always)]
 pub fn prefetch<T>(value: &T) {
     prefetch_at(value);
 }
 
 /// Asks for huge pages below the memory that `values` has room in, so that accesses in random order
-/// need no walk through page tables. Memory that is never touched still takes none. Where the
-/// kernel does not want to, all stays as it is.
+/// need no walk through page tables. Unused memory still takes no pages. If the kernel refuses,
+/// nothing changes.
 pub fn huge_pages<T>(values: &Vec<T>) {
     const HUGE: usize = 2 << 20;
     let bytes = values.capacity().saturating_mul(size_of::<T>());
@@ -22,7 +22,7 @@ pub fn huge_pages<T>(values: &Vec<T>) {
     let _ = unsafe { libc::madvise(address, end - begin, libc::MADV_HUGEPAGE) };
 }
 
-/// As [`prefetch`], wherever it points.
+/// Like [`prefetch`], for any address.
 #[inline(always)]
 pub(crate) fn prefetch_at<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -1,28 +1,27 @@
 //! Adaptive polling: the actions of a poller without work.
 //!
-//! A burst is followed by a nap: more packets gather meanwhile, and the other process on the core
-//! (often the other end of our rings) has its turn. Yielding does not do: the scheduler is fair,
-//! and gives the core back to a poller that has used less of it than the one that it waits for
+//! A poller naps after a burst: more packets gather meanwhile, and the other process on the core
+//! (often the other end of its rings) has its turn. Yielding does not suffice: the fair scheduler
+//! returns the core to a poller that has used less of it than the process that it waits for
 //! (measured: half of a shared core lost). After a few packets, a poller keeps polling for a while,
-//! so that the next one does not have to wake it. It does so only where that has been worth it:
-//! when it was woken soon after it had gone to sleep, a few times in a row. Otherwise it sleeps at
-//! once: the other end, or the process that waits for the answer, may want this very core, and the
-//! scheduler does not take it from a poller (measured: three times 190 µs of a ping's 670 on a
-//! machine with one core left).
+//! so that the next one does not have to wake it. It does so only if it has been woken soon after
+//! going to sleep a few times in a row. Otherwise it sleeps at once: the other end, or the process
+//! that waits for the answer, may need this core, and the scheduler does not take it from a poller
+//! (measured: three times 190 µs of a ping's 670 on a machine with one core left).
 //!
-//! A nap costs its core 7 µs, and 30 where a hundred others have emptied the caches meanwhile. Many
-//! busy pollers would use up their cores by that. So naps grow with their number, as long as not
-//! too many packets gather, and no process keeps polling (measured on two cores with naps of 30 µs:
-//! ten routers a tenth of one's rate, a hundred a fiftieth; with these as much as one, and half of
-//! it).
+//! A nap costs its core 7 µs, and 30 µs if a hundred other processes have emptied the caches
+//! meanwhile. Naps of many busy pollers would use up their cores. So naps grow with the number of
+//! pollers, as long as not too many packets gather, and no process keeps polling (measured on two
+//! cores with naps of 30 µs: ten routers a tenth of one's rate, a hundred a fiftieth; with these as
+//! much as one, and half of it).
 
 use std::time::{Duration, Instant};
 
-/// So many packets between two rests are a burst.
+/// Number of packets between two rests that makes a burst.
 const BURST: u64 = 32;
-/// So many naps follow a burst, until something comes.
+/// Number of naps after a burst, until something arrives.
 const NAPS: u32 = 8;
-/// How long a nap is for a single poller.
+/// Length of a nap with a single poller.
 const NAP: Duration = Duration::from_micros(30);
 /// No nap is longer.
 const LONGEST_NAP: Duration = Duration::from_millis(16);
@@ -31,14 +30,14 @@ const NAP_EACH: Duration = Duration::from_micros(200);
 /// How long a poller keeps polling after its last packet: about the time to sleep, be woken, and be
 /// back.
 const LOOK_ON: Duration = Duration::from_micros(250);
-/// How long it keeps polling after it was woken, if only few packets come: until an answer is back.
-/// The process that waits for the answer may need this very core, and the scheduler does not take
-/// it from a poller at once.
+/// Time for which it keeps polling after it was woken, if only few packets arrive: until an answer
+/// is back. The process that waits for the answer may need this core, and the scheduler does not
+/// take it from a poller at once.
 const LOOK_ON_FEW: Duration = Duration::from_micros(180);
-/// So many packets are few.
+/// Number of packets that counts as few.
 const FEW: u64 = 4;
-/// A poller that had something to do, slept, and was woken within [`LOOK_ON`], so many times in
-/// a row, should have looked on. An answer and its way back are two such times.
+/// A poller that had work, slept, and was woken within [`LOOK_ON`], this many times in a row,
+/// should have kept polling. A request and its answer are two such times.
 const TOO_SOON: u32 = 8;
 
 /// A poller without work yields every so many times: a yield is a system call, and takes several
@@ -48,18 +47,18 @@ const LOOKS: u32 = 8;
 /// So many pollers a core cannot be woken for each packet: on cold caches, that takes 120 µs.
 const MANY: u32 = 8;
 
-/// How pollers share their cores with others.
+/// Waiting times of pollers that share their cores with others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// How long they nap.
+    /// The length of a nap.
     nap: Duration,
     /// Whether they may keep polling.
     looks_on: bool,
 }
 
 impl Pace {
-    /// Where so many of them had something to do lately, so many had much, and there are so many
-    /// cores.
+    /// The pace for `active` pollers with recent work, `busy` ones with much of it, and this number
+    /// of cores.
     pub fn among(active: u32, busy: u32, cores: u32) -> Self {
         let pollers = if active > cores.saturating_mul(MANY) { active } else { busy };
         let others = pollers.saturating_sub(cores);
@@ -67,17 +66,17 @@ impl Pace {
         Self { nap, looks_on: active <= cores }
     }
 
-    /// With naps of `longest` at most.
+    /// Limits naps to `longest`.
     pub fn at_most(self, longest: Duration) -> Self {
         Self { nap: self.nap.min(longest), ..self }
     }
 
-    /// As one number, which 0 is if nothing is known yet.
+    /// The pace as one number; 0 means unknown.
     pub fn to_bits(self) -> u64 {
         (self.nap.as_nanos() as u64) << 1 | u64::from(!self.looks_on)
     }
 
-    /// The meaning of such a number.
+    /// The pace from such a number.
     pub fn from_bits(bits: u64) -> Self {
         let nap = Duration::from_nanos(bits >> 1).clamp(NAP, LONGEST_NAP);
         Self { nap, looks_on: bits & 1 == 0 }
@@ -95,7 +94,7 @@ impl Default for Pace {
 pub enum Rest {
     /// Look again at once.
     Look,
-    /// Let others on this core run, and look again.
+    /// Let other processes on this core run, then poll again.
     Yield,
     /// Look again after so long.
     Nap(Duration),
@@ -106,7 +105,7 @@ pub enum Rest {
 /// Decides when a poller rests, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Idle {
-    /// So many packets may gather during a nap.
+    /// Number of packets that may gather during a nap.
     most: u64,
     /// When it rested last.
     rested: Option<Instant>,
@@ -115,15 +114,15 @@ pub struct Idle {
     looks: u32,
     /// Packets since it slept.
     packets: u64,
-    /// How often in a row it was woken soon.
+    /// Number of successive early wake-ups.
     soon: u32,
-    /// When it found nothing for the first time: since it slept, and since something came.
+    /// Time of the first poll without work: since the last sleep, and since the last packet.
     first: Option<Instant>,
     since: Option<Instant>,
 }
 
 impl Idle {
-    /// Of a poller whose ring has room for a few times `most` packets.
+    /// For a poller whose ring has room for a few times `most` packets.
     pub fn new(most: u64) -> Self {
         Self {
             most,
@@ -145,7 +144,7 @@ impl Idle {
         self.since = None;
     }
 
-    /// There is nothing to do at time `now`.
+    /// There is no work at time `now`.
     pub fn rest(&mut self, now: Instant, pace: Pace) -> Rest {
         let came = std::mem::take(&mut self.burst);
         let nap = self.nap(now, came, pace.nap);
@@ -176,12 +175,12 @@ impl Idle {
         if self.looks == 0 { Rest::Yield } else { Rest::Look }
     }
 
-    /// There is nothing to do at time `now`: another process has to act first.
+    /// There is no work at time `now`: another process has to act first.
     pub fn give_way(&mut self, now: Instant, pace: Pace) -> Rest {
         Rest::Nap(self.nap(now, 0, pace.nap))
     }
 
-    /// How long to nap, `nap` at most, when `came` packets have come since the last rest.
+    /// The length of a nap, `nap` at most, after `came` packets since the last rest.
     fn nap(&mut self, now: Instant, came: u64, nap: Duration) -> Duration {
         let before = self.rested.replace(now);
         let gathers = before.filter(|_| came > 0).map(|before| {

@@ -1,18 +1,18 @@
-//! Where things lie in a pool's memory.
+//! The layout of a pool's memory.
 //!
 //! ```text
 //! 0                      slots * slot_bytes                                        memory_bytes
 //! | slot 0 | slot 1 | ... | header | interface table | rings: fill, recycle, ... | long slots |
 //! ```
 //!
-//! Slots come first, so that masking an index with `slots - 1` is all it takes to
-//! stay inside them. The control words behind them are counted in 64-bit words
-//! from the end of the slots. Memory is one BPF array map whose elements are of
-//! `slot_bytes` each; the control words fill as many elements as they need. A long slot is a run of
-//! elements, so it has [`LONG_SLOT_BYTES`] in a row for the owner of the mapping.
+//! Slots come first, so that masking an index with `slots - 1` suffices to stay inside them. The
+//! control words after them are counted in 64-bit words from the end of the slots. Memory is one
+//! BPF array map whose elements are of `slot_bytes` each; the control words fill as many elements
+//! as they need. A long slot is a run of elements, so it has [`LONG_SLOT_BYTES`] in a row for the
+//! owner of the mapping.
 //!
-//! Nothing here is ever read back by the substrate: it keeps its own copy of the
-//! geometry and every cursor in maps that no router can reach.
+//! The substrate never reads the layout from here: it has its own copy of the geometry and every
+//! cursor in maps that no router can reach.
 
 /// Version of this layout. A router refuses a pool of another version.
 pub const ABI_VERSION: u16 = 1;
@@ -40,7 +40,7 @@ pub const LARGE_SLOT_BYTES: u32 = 16384;
 pub const LONG_SLOT_BYTES: u32 = 1 << 16;
 /// The bit that the numbers of long slots have in words, and no other slot has.
 pub const LONG_SLOT: u32 = 1 << 19;
-/// A pool has one long slot for so many others, if that makes [`MIN_LONG_SLOTS`].
+/// A pool has one long slot for this number of others, if that gives at least [`MIN_LONG_SLOTS`].
 const LONG_SHARE: u32 = 128;
 /// Fewer long slots are not worth their memory.
 const MIN_LONG_SLOTS: u32 = 8;
@@ -76,18 +76,18 @@ pub struct Header {
     pub recycle: RingPlace,
     /// Substrate to router: slots sent with [`crate::Word::RETURN`].
     pub done: RingPlace,
-    /// Fills the first cache line but one, so that `asleep` has its own.
+    /// Fills the first cache line except one word, so that `asleep` has its own line.
     pub reserved: [u32; 6],
-    /// Not zero while the router sleeps and wants to be woken for a packet: then its receive rings
-    /// are empty. Whose word follows one that has not been taken does not look here.
+    /// Not zero while the router sleeps and needs a wake-up for a packet: then its receive rings
+    /// are empty. A writer whose word follows another waiting word does not read this.
     pub asleep: u32,
-    /// Not zero if the router takes super-packets: packets of TCP in long slots.
+    /// Not zero if the router accepts super-packets: packets of TCP in long slots.
     pub takes_long: u32,
     /// Reserved, zero.
     pub reserved_to_end: [u32; 110],
 }
 
-/// The header of each slot; 64 bytes. Words in rings say which of it means anything.
+/// The header of each slot; 64 bytes. Words in rings tell which fields are valid.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Metadata {
@@ -95,8 +95,8 @@ pub struct Metadata {
     pub key: [u8; KEY_BYTES],
     /// Switch to router, with [`crate::Word::RESULT`]: the result of the rule found.
     pub result: [u8; RESULT_BYTES],
-    /// Of a packet in a long slot: bytes of payload of each of its segments but the last one, which
-    /// may have fewer.
+    /// For a packet in a long slot: bytes of payload of each of its segments, except the last one,
+    /// which may have fewer.
     pub segment: u16,
     /// Of a packet in a long slot: bytes by which it is longer than its longest segment is, with
     /// headers.
@@ -187,7 +187,7 @@ pub enum GeometryError {
     Interfaces(u32),
 }
 
-/// Where everything lies in a pool of a given [`Geometry`].
+/// The layout of a pool with a given [`Geometry`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The requested value.
@@ -216,10 +216,10 @@ pub struct Layout {
 /// in which a scheduler may leave a router without its core.
 const MAX_INTERFACE_RING: u32 = 8192;
 
-/// So many packets may always wait in a receive ring. More are a burst, or packets from a time when
-/// the router had no core. For a router that cannot keep up, they would only be a longer queue, and
-/// colder slots. So receive programs let more wait for a short time only, and not for a router that
-/// has just run out of room.
+/// This number of packets may always wait in a receive ring. More packets are a burst, or arrived
+/// while the router had no core. For a router that cannot keep up, they would only lengthen the
+/// queue and cool the slots. So receive programs let more wait for a short time only, and not for a
+/// router that has just run out of room.
 pub const RX_BACKLOG: u32 = 1024;
 
 /// Number of long slots of a pool.
@@ -232,7 +232,7 @@ impl Layout {
     /// Lays out a pool.
     ///
     /// # Errors
-    /// Says which number of the geometry is out of its range.
+    /// The number of the geometry that is out of its range.
     pub const fn new(geometry: Geometry) -> Result<Layout, GeometryError> {
         let Geometry { slots, slot_bytes, interfaces } = geometry;
         if slots < 2 || slots > MAX_SLOTS || !slots.is_power_of_two() {

@@ -90,11 +90,11 @@ impl Mapping {
         Some(unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset).cast(), count) })
     }
 
-    /// Copies `to.len()` bytes from byte `offset` on into private memory. False,
-    /// and nothing copied, when they do not lie inside the mapping.
+    /// Copies `to.len()` bytes from byte `offset` on into private memory. If they are not inside
+    /// the mapping, returns false and copies nothing.
     ///
-    /// A peer may write the same bytes meanwhile. Then the copy holds some mixture, and a reader
-    /// that relies on the contents checks the copy.
+    /// A peer may write the same bytes at the same time. Then the copy is a mixture, so a reader
+    /// must check the copy.
     #[inline]
     pub fn copy_out(&self, offset: usize, to: &mut [u8]) -> bool {
         if offset.checked_add(to.len()).is_none_or(|end| end > self.bytes) {

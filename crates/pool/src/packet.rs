@@ -23,13 +23,13 @@ pub mod annotation {
     pub const PAINT: usize = 16;
     /// Offset of the byte that an ICMP parameter problem points at, 1 byte.
     pub const ICMP_PARAMETER_PROBLEM: usize = 17;
-    /// Whether `FixIPSrc` is to write the source address, 1 byte.
+    /// Whether `FixIPSrc` must write the source address, 1 byte.
     pub const FIX_IP_SRC: usize = 19;
     /// VLAN tag control information, 2 bytes in network order.
     pub const VLAN_TCI: usize = 20;
     /// Aggregate number, 4 bytes.
     pub const AGGREGATE: usize = 20;
-    /// Number of packets that this one stands for beside itself, 4 bytes.
+    /// Number of packets that this one represents in addition to itself, 4 bytes.
     pub const EXTRA_PACKETS: usize = 24;
     /// Bytes missing from the end of the packet, 4 bytes.
     pub const EXTRA_LENGTH: usize = 28;
@@ -60,7 +60,7 @@ pub enum PacketType {
     Outgoing = 4,
     /// Sent to itself.
     Loopback = 5,
-    /// Taken off the usual way.
+    /// Removed from the usual path.
     FastRoute = 6,
 }
 
@@ -114,7 +114,7 @@ pub(crate) struct Hot {
     queue: u16,
     packet_type: PacketType,
     pub(crate) state: State,
-    /// Whether `Cold` belongs to this packet; if not, it counts as zero.
+    /// Whether `Cold` belongs to this packet; if not, all its fields count as zero.
     cold: bool,
     /// Whether the slot's metadata has a key to look up, and a result.
     keyed: bool,
@@ -185,7 +185,7 @@ impl Hot {
     }
 }
 
-/// Where a packet lies in its pool, for a ring's entry.
+/// The place of a packet in its pool, for a ring's entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Number of the slot in the pool.
@@ -202,8 +202,8 @@ pub struct Place {
 
 /// One packet: the only handle to its buffer, 8 bytes. Dropping it frees the buffer.
 ///
-/// Headers are remembered as places in the buffer, so pushing and pulling bytes does not
-/// move them, and a header may lie before the packet's first byte (after `Strip`, say).
+/// Headers are stored as positions in the buffer, so pushing and pulling bytes does not move them.
+/// A header may be before the packet's first byte, for example after `Strip`.
 pub struct Packet(pub(crate) NonNull<Hot>);
 
 impl Packet {
@@ -241,7 +241,7 @@ impl Packet {
         unsafe { std::slice::from_raw_parts_mut(hot.data.as_ptr(), usize::from(hot.length)) }
     }
 
-    /// `N` bytes from byte `at` on, if the packet has them. One comparison, where a slice of
+    /// `N` bytes from byte `at` on, if the packet has them. Costs one comparison; a slice of
     /// [`Packet::data`] costs three.
     #[inline(always)]
     pub fn bytes<const N: usize>(&self, at: u32) -> Option<&[u8; N]> {
@@ -273,8 +273,8 @@ impl Packet {
         usize::from(self.shared().buffer_bytes) - usize::from(hot.offset) - usize::from(hot.length)
     }
 
-    /// Adds `count` bytes at the front and returns them, as they happen to be.
-    /// `None`, and no change, if the headroom is too small.
+    /// Adds `count` bytes with arbitrary contents at the front and returns them. If the headroom is
+    /// too small, returns `None` and changes nothing.
     #[inline(always)]
     pub fn push(&mut self, count: usize) -> Option<&mut [u8]> {
         if count > self.headroom() {
@@ -288,7 +288,7 @@ impl Packet {
         self.data_mut().get_mut(..count)
     }
 
-    /// Adds `bytes` at the front. `None`, and no change, if the headroom is too small.
+    /// Adds `bytes` at the front. If the headroom is too small, returns `None` and changes nothing.
     #[inline(always)]
     pub fn push_bytes<const N: usize>(&mut self, bytes: &[u8; N]) -> Option<()> {
         const { assert!(N <= u8::MAX as usize) };
@@ -307,7 +307,7 @@ impl Packet {
         Some(())
     }
 
-    /// Removes `count` bytes at the front. `None`, and no change, if there are fewer.
+    /// Removes `count` bytes at the front. If there are fewer, returns `None` and changes nothing.
     #[inline(always)]
     pub fn pull(&mut self, count: usize) -> Option<()> {
         let hot = self.hot_mut();
@@ -321,8 +321,8 @@ impl Packet {
         Some(())
     }
 
-    /// Adds `count` bytes at the end and returns them, as they happen to be.
-    /// `None`, and no change, if the tailroom is too small.
+    /// Adds `count` bytes with arbitrary contents at the end and returns them. If the tailroom is
+    /// too small, returns `None` and changes nothing.
     #[inline(always)]
     pub fn put(&mut self, count: usize) -> Option<&mut [u8]> {
         if count > self.tailroom() {
@@ -333,7 +333,7 @@ impl Packet {
         self.data_mut().get_mut(length..)
     }
 
-    /// Removes `count` bytes at the end. `None`, and no change, if there are fewer.
+    /// Removes `count` bytes at the end. If there are fewer, returns `None` and changes nothing.
     #[inline(always)]
     pub fn take(&mut self, count: usize) -> Option<()> {
         let hot = self.hot_mut();
@@ -341,8 +341,8 @@ impl Packet {
         Some(())
     }
 
-    /// Moves the contents so that the headroom becomes `headroom` bytes, headers with them.
-    /// `None`, and no change, if the packet would not fit. Costs a copy of the packet.
+    /// Moves the contents so that the headroom becomes `headroom` bytes, and moves headers too. If
+    /// the packet would not fit, returns `None` and changes nothing. Costs a copy of the packet.
     pub fn set_headroom(&mut self, headroom: usize) -> Option<()> {
         let old = self.headroom();
         if headroom + self.len() > old + self.len() + self.tailroom() {
@@ -359,7 +359,7 @@ impl Packet {
         let offset = SLOT_METADATA_BYTES as usize + headroom;
         let previous = hot.offset;
         for header in [&mut hot.mac, &mut hot.network, &mut hot.transport] {
-            // A header before the packet was not moved, so it is gone.
+            // A header before the packet was not moved, so it is unset.
             *header = match header.checked_sub(previous) {
                 Some(distance) if *header != UNSET => offset as u16 + distance,
                 _ => UNSET,
@@ -369,7 +369,7 @@ impl Packet {
         Some(())
     }
 
-    /// From a header, remembered as a place in the buffer, to the end of the packet.
+    /// From a header's position in the buffer to the end of the packet.
     #[inline(always)]
     fn header(&self, place: u16) -> Option<&[u8]> {
         let hot = self.hot();
@@ -399,7 +399,7 @@ impl Packet {
         if at <= self.len() { self.hot().offset + at as u16 } else { UNSET }
     }
 
-    /// Distance of a header from the packet's first byte; negative if it lies before it.
+    /// Distance of a header from the packet's first byte; negative if it is before it.
     #[inline(always)]
     fn distance(&self, place: u16) -> Option<isize> {
         (place != UNSET).then(|| place as isize - self.hot().offset as isize)
@@ -496,15 +496,15 @@ impl Packet {
         self.distance(self.hot().transport)
     }
 
-    /// Says that the link header is at byte `at`. Past the end of the packet unsets it.
+    /// Sets the link header at byte `at`; unsets it if that is after the end of the packet.
     #[inline(always)]
     pub fn set_mac_header(&mut self, at: usize) {
         let place = self.place(at);
         self.hot_mut().mac = place;
     }
 
-    /// Says that the network header is at byte `at` and the transport header `length` bytes
-    /// later. Past the end of the packet unsets them.
+    /// Sets the network header at byte `at` and the transport header `length` bytes later; unsets
+    /// them if they are after the end of the packet.
     #[inline(always)]
     pub fn set_network_header(&mut self, at: usize, length: usize) {
         let (network, transport) = (self.place(at), self.place(at + length));
@@ -513,9 +513,9 @@ impl Packet {
         hot.transport = transport;
     }
 
-    /// Notes that an IP packet starts at byte `at`: its header has `header_length` bytes, all of it
-    /// `length`; bytes behind it are cut off. `None`, and no change, if the packet is shorter than
-    /// that.
+    /// Sets an IP packet at byte `at`: its header has `header_length` bytes, the whole has
+    /// `length`; later bytes are cut off. If the packet is shorter, returns `None` and changes
+    /// nothing.
     #[inline(always)]
     pub fn set_ip_packet(&mut self, at: usize, header_length: usize, length: usize) -> Option<()> {
         let hot = self.hot_mut();
@@ -530,7 +530,7 @@ impl Packet {
         Some(())
     }
 
-    /// Says that the transport header is at byte `at`. Past the end unsets it.
+    /// Sets the transport header at byte `at`; unsets it if that is after the end.
     #[inline(always)]
     pub fn set_transport_header(&mut self, at: usize) {
         let place = self.place(at);
@@ -549,19 +549,19 @@ impl Packet {
         self.hot_mut().packet_type = packet_type;
     }
 
-    /// Number of the interface it came in by.
+    /// Number of the input interface.
     #[inline(always)]
     pub fn interface(&self) -> u16 {
         self.hot().interface
     }
 
-    /// Number of the slice's queue in which it is to wait for a port; 0 for the interface's own.
+    /// Number of the slice's queue at a port; 0 for the interface's own.
     #[inline]
     pub fn queue(&self) -> u16 {
         self.hot().queue
     }
 
-    /// Sets the number of the slice's queue in which it is to wait for a port.
+    /// Sets the number of the slice's queue at a port.
     #[inline]
     pub fn set_queue(&mut self, queue: u16) {
         self.hot_mut().queue = queue;
@@ -589,13 +589,13 @@ impl Packet {
         self.hot().answered.then(|| &self.metadata().result)
     }
 
-    /// Says that the metadata has a rule's answer, or has none.
+    /// Sets whether the metadata has a rule's result.
     #[inline]
     pub fn set_answered(&mut self, answered: bool) {
         self.hot_mut().answered = answered;
     }
 
-    /// Sets the number of the interface it came in by.
+    /// Sets the number of the input interface.
     #[inline(always)]
     pub fn set_interface(&mut self, interface: u16) {
         self.hot_mut().interface = interface;
@@ -630,8 +630,8 @@ impl Packet {
         cold
     }
 
-    /// `N` bytes of the annotation area from `offset` on, if they lie in its first half, which is
-    /// the one in the packet's cache line.
+    /// `N` bytes of the annotation area from `offset` on, if they are in its first half, which is
+    /// in the packet's cache line.
     #[inline(always)]
     pub fn near_annotation<const N: usize>(&self, offset: usize) -> Option<[u8; N]> {
         (offset < (HOT_ANNOTATIONS + 1).saturating_sub(N)).then(|| {
@@ -650,14 +650,14 @@ impl Packet {
         }
         let cold = self.cold();
         std::array::from_fn(|i| {
-            // Any offset may be asked for: one at the end of the address space is beyond the area.
+            // Any offset is possible: one at the end of the address space is beyond the area.
             let at = offset.saturating_add(i);
             let hot = self.hot().annotations.get(at);
             hot.or_else(|| cold.annotations.get(at - HOT_ANNOTATIONS)).copied().unwrap_or(0)
         })
     }
 
-    /// Writes `N` bytes of the annotation area from `offset` on, as far as it goes.
+    /// Writes `N` bytes of the annotation area from `offset` on, as far as the area reaches.
     #[inline(always)]
     pub fn set_annotation<const N: usize>(&mut self, offset: usize, value: [u8; N]) {
         if offset < (HOT_ANNOTATIONS + 1).saturating_sub(N) {
@@ -702,15 +702,15 @@ impl Packet {
         self.set_annotation(annotation::PAINT, [colour]);
     }
 
-    /// Forgets all annotations, headers, type, interface, queue and time.
+    /// Clears all annotations, headers, type, interface, queue and time.
     pub fn clear_annotations(&mut self) {
         let hot = self.hot_mut();
         let (data, offset, length) = (hot.data, hot.offset, hot.length);
         hot.start(data, offset, length);
     }
 
-    /// Copies all annotations, packet type, interface, queue and time from another packet.
-    /// Header places are not copied: contents may lie elsewhere.
+    /// Copies all annotations, packet type, interface, queue and time from another packet. Header
+    /// positions are not copied: contents may be at other positions.
     pub fn copy_annotations(&mut self, from: &Packet) {
         let hot = self.hot_mut();
         let other = from.hot();
@@ -760,24 +760,25 @@ impl Packet {
         Some(copy)
     }
 
-    /// An empty packet of the same arena, or none. A super-packet has no sibling: it would be one.
+    /// An empty packet of the same arena; `None` if no buffer is free. A super-packet has no
+    /// sibling: that would be a super-packet too.
     pub fn alloc_sibling(&self) -> Option<Packet> {
         if self.is_long() { None } else { self.shared().alloc() }
     }
 
-    /// Whether it is a super-packet: a packet of TCP that is yet to be cut into segments. Whatever
-    /// its checksum's field holds, each segment gets the right one.
+    /// Whether it is a super-packet: an unsegmented packet of TCP. Each segment gets a correct
+    /// checksum, independent of this packet's field.
     #[inline(always)]
     pub fn is_long(&self) -> bool {
         self.shared().is_long()
     }
 
-    /// Bytes by which it is longer than the longest frame that it becomes: 0 but for a super-packet.
+    /// Bytes by which it is longer than its longest frame: 0 unless it is a super-packet.
     pub fn excess(&self) -> usize {
         if self.is_long() { usize::from(self.metadata().excess).min(self.len()) } else { 0 }
     }
 
-    /// Whether a frame that it becomes is longer than `bytes`, counted from its first byte on.
+    /// Whether one of its frames is longer than `bytes`, counted from its first byte.
     #[inline(always)]
     pub fn is_longer_than(&self, bytes: usize) -> bool {
         self.len() > bytes && self.len() - self.excess() > bytes
@@ -790,7 +791,7 @@ impl Packet {
         length > bytes && length.saturating_sub(self.excess()) > bytes
     }
 
-    /// How many frames it becomes: 1 but for a super-packet.
+    /// Number of its frames: 1 unless it is a super-packet.
     #[inline(always)]
     pub fn frames(&self) -> u64 {
         if !self.is_long() {
@@ -800,7 +801,7 @@ impl Packet {
         1 + u64::from(excess).div_ceil(u64::from(segment.max(1)))
     }
 
-    /// Bytes of all frames that it becomes.
+    /// Bytes of all its frames.
     pub fn wire_bytes(&self) -> u64 {
         let segment = if self.is_long() { usize::from(self.metadata().segment) } else { 0 };
         let headers = (self.len() - self.excess()).saturating_sub(segment) as u64;
@@ -825,7 +826,7 @@ impl Packet {
         self.shared().first_slot + self.hot().index
     }
 
-    /// Gives the packet to the other side of a ring: says where it lies, and frees nothing.
+    /// Gives the packet to the other side of a ring: returns its place, and frees nothing.
     #[inline(always)]
     pub fn release(self) -> Place {
         let mut packet = ManuallyDrop::new(self);

@@ -1,20 +1,19 @@
 //! Whether a poller interrupts others when it wakes up.
 //!
-//! Pollers at both ends of a ring wake each other all the time, and one that is cut short in
-//! the middle of its batch costs both (measured, two on one core: 1.1 to 1.8 million packets
-//! a second as ordinary processes, 2.5 to 2.9 as batch processes, which do not interrupt).
-//! Beside a program that wants all of the core it is the other way round: a batch process
-//! waits for the end of that program's slice after each nap (0.4 instead of 0.8 to 1.6
-//! million). So a poller is a batch process only during bursts, and only while its naps end
-//! when they should.
+//! Pollers at both ends of a ring wake each other often, and interrupting one in the middle of its
+//! batch costs both (measured, two on one core: 1.1 to 1.8 million packets a second as ordinary
+//! processes, 2.5 to 2.9 as batch processes, which do not interrupt). Together with a program that
+//! uses all of the core, the opposite holds: a batch process waits for the end of that program's
+//! slice after each nap (0.4 instead of 0.8 to 1.6 million). So a poller is a batch process only
+//! during bursts, and only while its naps end when they should.
 
 use std::time::{Duration, Instant};
 
-/// During a nap that ends so much late, another process had the core.
+/// Delay of a nap's end that shows that another process had the core.
 const LATE: Duration = Duration::from_millis(1);
-/// So many late naps in a row are not the machine's hiccup.
+/// Number of successive late naps that is more than a coincidence.
 const LATE_NAPS: u32 = 3;
-/// How long a poller then interrupts others: at first, and at most.
+/// Time for which a poller then interrupts others: at first, and at most.
 const SHARED: Duration = Duration::from_millis(100);
 const SHARED_MOST: Duration = Duration::from_secs(10);
 
@@ -44,7 +43,7 @@ impl Preemption {
     }
 }
 
-/// Takes a scheduling policy. Where that is forbidden things stay as they are.
+/// Sets a scheduling policy. If that is forbidden, nothing changes.
 fn become_process(policy: i32) {
     let parameters = libc::sched_param { sched_priority: 0 };
     // SAFETY: the parameters live through the call, which changes no memory of ours.
@@ -55,8 +54,8 @@ fn become_process(policy: i32) {
 struct Rule {
     batch: bool,
     late: u32,
-    /// The time until which another process is assumed to want the core, and for how long the next
-    /// time.
+    /// The time until which another process is assumed to need the core, and the duration of the
+    /// next such time.
     shared_until: Option<Instant>,
     shared: Duration,
 }
@@ -68,7 +67,8 @@ impl Default for Rule {
 }
 
 impl Rule {
-    /// A burst came, and more is on its way. Whether to be a batch process from now on.
+    /// Notes a burst with more packets to follow. Returns whether the process becomes a batch
+    /// process.
     fn burst(&mut self, now: Instant) -> bool {
         if !self.batch && self.shared_until.is_none_or(|until| now >= until) {
             self.batch = true;
@@ -81,7 +81,7 @@ impl Rule {
     fn napped(&mut self, now: Instant, late: Duration) -> bool {
         if late < LATE {
             self.late = 0;
-            // It was alone for as long as it had waited: forgotten.
+            // It was alone for as long as it had waited: resets the duration.
             if self.shared_until.is_some_and(|until| now >= until + self.shared) {
                 (self.shared_until, self.shared) = (None, SHARED);
             }

@@ -1,10 +1,9 @@
 //! Rings of [`Word`]s: one atomic word an entry, zero when empty.
 //!
-//! The entries are the only thing two sides share. Each side keeps its own cursor: a [`Consumer`]
-//! or [`Producer`] in private memory, or, where several CPUs work at the same end, an atomic in
-//! memory that no router can map ([`take_shared`], [`put_shared`], [`put_unbounded`]). A peer that
-//! writes nonsense into the entries can therefore mislead only a reader that trusts the words, and
-//! every reader masks them.
+//! Two sides share only the entries. Each side keeps its own cursor: a [`Consumer`] or [`Producer`]
+//! in private memory, or, where several CPUs work at the same end, an atomic in memory that no
+//! router can map ([`take_shared`], [`put_shared`], [`put_unbounded`]). So a peer that writes
+//! invalid entries can mislead only a reader that trusts the words, and every reader masks them.
 //!
 //! Cost: one cache line moves between the cores for eight entries.
 
@@ -67,7 +66,7 @@ impl<'a> Entries<'a> {
         true
     }
 
-    /// Every occupied entry, in no order that means anything to a running ring.
+    /// Every occupied entry, in arbitrary order.
     #[inline]
     pub fn snapshot(&self) -> impl Iterator<Item = Word> + 'a {
         let words = self.words;
@@ -82,13 +81,13 @@ pub struct Consumer<'a> {
 }
 
 impl<'a> Consumer<'a> {
-    /// Starts, or goes on, at `head`.
+    /// Starts, or continues, at `head`.
     #[inline]
     pub fn new(entries: Entries<'a>, head: u32) -> Self {
         Self { entries, head }
     }
 
-    /// Whether there is nothing to take.
+    /// Whether it is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.entries.peek(self.head).is_none()
@@ -103,7 +102,7 @@ impl<'a> Consumer<'a> {
         Some(word)
     }
 
-    /// Cursor, to go on from later.
+    /// The cursor, with which to continue later.
     #[inline]
     pub fn head(&self) -> u32 {
         self.head
@@ -117,7 +116,7 @@ pub struct Producer<'a> {
 }
 
 impl<'a> Producer<'a> {
-    /// Starts, or goes on, at `tail`.
+    /// Starts, or continues, at `tail`.
     #[inline]
     pub fn new(entries: Entries<'a>, tail: u32) -> Self {
         Self { entries, tail }
@@ -138,8 +137,8 @@ impl<'a> Producer<'a> {
     }
 }
 
-/// Takes the oldest word of a ring that several CPUs take from. `None` when it is
-/// empty or others were faster [`MAX_TRIES`] times.
+/// Takes the oldest word of a ring that several CPUs take from. `None` if it is empty or other CPUs
+/// were faster [`MAX_TRIES`] times.
 ///
 /// The C twin is `ring_take` in `bpf/ring.h`.
 #[inline]
@@ -164,9 +163,8 @@ pub fn take_shared(entries: Entries<'_>, head: &AtomicU32) -> Option<Word> {
     None
 }
 
-/// Adds a word to a ring that several CPUs add to: reserves an entry by
-/// compare-and-swap, then publishes by filling it. False when it is full or
-/// others were faster [`MAX_TRIES`] times.
+/// Adds a word to a ring that several CPUs add to: reserves an entry by compare-and-swap, then
+/// publishes by filling it. False if it is full or other CPUs were faster [`MAX_TRIES`] times.
 ///
 /// The C twin is a part of `deliver_into` in `bpf/deliver.h`.
 #[inline]
@@ -191,9 +189,8 @@ pub fn put_shared(entries: Entries<'_>, tail: &AtomicU32, word: Word) -> bool {
     false
 }
 
-/// Adds a word to a ring that has an entry for every slot there is, so that it
-/// cannot be full as long as its router does not return slots twice. If it does,
-/// it loses a slot.
+/// Adds a word to a ring that has an entry for every slot, so it cannot be full unless its router
+/// returns a slot twice. In that case the router loses a slot.
 ///
 /// The C twin is `ring_append` in `bpf/ring.h`.
 #[inline]

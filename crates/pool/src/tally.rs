@@ -1,7 +1,7 @@
 //! Counts of the packets that an arena makes, copies and frees.
 
-/// Packets that an arena has made, copied and freed, and those that exist now. Packets that came
-/// from the other side, or went there, are counted by [`Endpoint`](crate::Endpoint).
+/// Packets that an arena has made, copied and freed, and those that exist now.
+/// [`Endpoint`](crate::Endpoint) counts packets from and to the other side.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// New packets.

@@ -1,4 +1,4 @@
-//! Time that costs next to nothing to read: the processor's own counter.
+//! Fast time readings from the processor's own counter.
 //!
 //! Reading the clock takes 20 to 30 ns, several times the cost of a batch in an element; the
 //! counter takes about 8. It runs at one rate on all processors of Europa, under any load, so one
@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-/// How long the counter is compared with the clock, once in a process.
+/// Time for which the counter is compared with the clock, once in a process.
 const COMPARED: Duration = Duration::from_micros(500);
 
 /// The counter now.
@@ -33,8 +33,8 @@ fn rate() -> u64 {
         while begun.elapsed() < COMPARED {
             std::hint::spin_loop();
         }
-        // The process may stand still between the two readings, which is far less than
-        // likely: a wrong rate would make budgets a little too large or too small.
+        // The process may stand still between the two readings, which is very unlikely: a wrong
+        // rate would only make budgets slightly too large or too small.
         let counts = u128::from(now().wrapping_sub(first));
         let ns = begun.elapsed().as_nanos().max(1);
         u64::try_from(counts * 1024 / ns).unwrap_or(u64::MAX).max(1)

@@ -1,22 +1,23 @@
 //! Stores that other CPUs cannot see yet.
 //!
 //! The sleeper sets its flag, then checks the ring; the publisher writes the ring, then reads the
-//! flag. For that to work, publishing has to be over before the flag is read. Receive programs and
-//! DPDK save that time, 10 to 100 ns for each packet: their processor may have read the flag while
-//! their stores still waited in it. So the sleeper keeps checking for longer than that can last.
+//! flag. That requires that the write is visible before the flag is read. Receive programs and DPDK
+//! omit this fence, which would cost 10 to 100 ns for each packet: their processor may read the
+//! flag while their stores are still in its buffer. So the sleeper keeps checking for longer than
+//! that can last.
 
 use std::time::{Duration, Instant};
 
-/// A processor shows its held-back stores within some hundred nanoseconds, and when it is
-/// interrupted at the latest. In 300 cases where DPDK 22.11 sent no interrupt right after a request
+/// A processor makes buffered stores visible within some hundred nanoseconds, and at the latest
+/// when it is interrupted. In 300 cases where DPDK 22.11 sent no interrupt right after a request
 /// for them, about one in a hundred, it was 0.9 µs at most.
 pub const UNSEEN: Duration = Duration::from_micros(4);
 
-/// Whether there is an entry now, or an earlier store shows it later.
+/// Whether there is an entry now, or one appears because of an earlier store.
 pub fn look_on(mut is_there: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     loop {
-        // The last check comes after that time, also for a process that loses its core meanwhile.
+        // The last check comes after that time, even if the process loses its core meanwhile.
         let is_last = begun.elapsed() >= UNSEEN;
         if is_there() {
             return true;

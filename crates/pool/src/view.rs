@@ -49,8 +49,9 @@ impl PoolView {
         Ok(Self { mapping: Mapping::new(fd, bytes)?, layout })
     }
 
-    /// Writes the header and the interface table, and puts the router's stock into the done ring and all other slots
-    /// into the recycle ring. For the node, before another process sees the pool.
+    /// Writes the header and the interface table, and puts the router's stock into the done ring
+    /// and all other slots into the recycle ring. The node calls this before another process gets
+    /// the pool.
     pub fn format(&self, interfaces: &[InterfaceRow]) {
         // SAFETY: Header is plain integers without padding (its size is asserted
         // to be the sum of its fields), so its bytes are initialised.
@@ -69,7 +70,7 @@ impl PoolView {
             }
         }
         let long_stock = crate::endpoint::long_stock(self.layout.long_slots);
-        // The first ones are the router's from the start, if it takes super-packets.
+        // The first ones belong to the router's stock, if it accepts super-packets.
         for slot in long_stock..self.layout.long_slots {
             let word = crate::Word::free(LONG_SLOT | slot);
             self.long_recycle().fill(slot - long_stock, word);
@@ -103,7 +104,7 @@ impl PoolView {
         Ok(())
     }
 
-    /// Where everything lies.
+    /// The pool's layout.
     #[inline]
     pub fn layout(&self) -> &Layout {
         &self.layout
@@ -146,7 +147,7 @@ impl PoolView {
         self.ring(self.layout.spare)
     }
 
-    /// Substrate to router: slots that it wanted back.
+    /// Substrate to router: returned slots of its stock.
     #[inline]
     pub fn done(&self) -> Entries<'_> {
         self.ring(self.layout.done)
@@ -164,7 +165,7 @@ impl PoolView {
         self.ring(self.layout.long_recycle)
     }
 
-    /// Receive ring of interface `index`, or of the last one there is.
+    /// Receive ring of interface `index`, or of the last interface.
     #[inline]
     pub fn rx(&self, index: u32) -> Entries<'_> {
         self.ring(self.layout.rx(index.min(self.layout.geometry.interfaces - 1)))
@@ -176,7 +177,7 @@ impl PoolView {
         self.ring(self.layout.tx(index.min(self.layout.geometry.interfaces - 1)))
     }
 
-    /// The router's sleep flag: not zero when it wants to be woken.
+    /// The router's sleep flag: not zero if it needs a wake-up.
     #[inline]
     pub fn asleep(&self) -> &AtomicU32 {
         // SAFETY: the first half of an aligned, live 64-bit word, which is never accessed as a
@@ -184,7 +185,7 @@ impl PoolView {
         unsafe { AtomicU32::from_ptr(self.flags().cast()) }
     }
 
-    /// The router's statement about super-packets: not zero if it takes them.
+    /// The router's flag for super-packets: not zero if it accepts them.
     #[inline]
     pub fn takes_long(&self) -> &AtomicU32 {
         // SAFETY: the second half of that word.
@@ -200,14 +201,14 @@ impl PoolView {
         words.as_ptr().cast_mut().cast()
     }
 
-    /// Whether the router wants to be woken; takes the flag back.
+    /// Whether the router needs a wake-up; clears the flag.
     #[inline]
     pub fn wants_wake_up(&self) -> bool {
         let flag = self.asleep();
         flag.load(Ordering::Relaxed) != 0 && flag.swap(0, Ordering::AcqRel) != 0
     }
 
-    /// The number of a slot that a word names, masked to the slots there are.
+    /// The slot number of a word, masked to the number of slots.
     #[inline]
     pub fn mask(&self, slot: u32) -> u32 {
         let Layout { geometry, long_slots, .. } = &self.layout;
@@ -229,7 +230,7 @@ impl PoolView {
         self.layout.long_first() as usize * self.layout.geometry.slot_bytes as usize
     }
 
-    /// Byte offset of `offset` in slot `slot`, masked to the slots there are.
+    /// Byte offset of `offset` in slot `slot`, masked to the number of slots.
     #[inline]
     pub fn slot_offset(&self, slot: u32, offset: u32) -> usize {
         let Geometry { slots, slot_bytes, .. } = self.layout.geometry;

@@ -32,7 +32,7 @@ impl Waker {
         page.words(0, 1)?.first()
     }
 
-    /// Forgets all records, so that the descriptor is not readable any more.
+    /// Removes all records, so that the descriptor is no longer readable.
     pub fn clear(&self) {
         if let (Some(consumer), Some(producer)) =
             (Self::position(&self.consumer), Self::position(&self.producer))

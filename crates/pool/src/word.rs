@@ -1,4 +1,4 @@
-//! One ring entry: a 64-bit word that says everything about a packet.
+//! One ring entry: a 64-bit word with all data about a packet.
 //!
 //! | bits  | field     | meaning                                             |
 //! |-------|-----------|-----------------------------------------------------|
@@ -41,23 +41,23 @@ impl Word {
     pub const VALID: u64 = 1 << 63;
     /// Receive: this frame was copied to several interfaces (broadcast, multicast).
     pub const COPY: u64 = 1;
-    /// Transmit: give the slot back to its router (`done` ring) rather than
-    /// straight to reception (`recycle` ring).
+    /// Transmit: return the slot to its router (`done` ring), not directly to reception (`recycle`
+    /// ring).
     pub const RETURN: u64 = 2;
     /// Transmit: the slot's metadata has a key that the slice's rules are searched for.
     pub const KEY: u64 = 1;
-    /// Receive: the slot's metadata has the result of a rule that a key was found by. With
-    /// [`Word::RETURN`], the router has sent the slot so, and gets it back here instead.
+    /// Receive: the slot's metadata has the result of the rule that matched a key. With
+    /// [`Word::RETURN`], the router had sent the slot with a key, and gets it back here instead.
     pub const RESULT: u64 = 4;
 
-    /// A free slot, as it stands in the fill, recycle and done rings.
+    /// A free slot, in the form of the fill, recycle and done rings.
     #[inline]
     pub const fn free(slot: u32) -> Word {
         Word(Self::VALID | ((slot as u64 & Self::SLOT_MASK) << Self::SLOT_SHIFT))
     }
 
-    /// A frame of `length` bytes at `offset` in `slot`. Values too large for
-    /// their field are cut to it.
+    /// A frame of `length` bytes at `offset` in `slot`. Too large values are truncated to their
+    /// field.
     #[inline]
     pub const fn frame(slot: u32, offset: u16, length: u16, flags: u64) -> Word {
         Word(
@@ -80,8 +80,8 @@ impl Word {
 
     /// Highest number of a queue that a word can name.
     pub const QUEUE_MAX: u16 = 0x7fff;
-    /// Bit position of the high bits of a queue's number; the low ones stand where received
-    /// words have the interface.
+    /// Bit position of the high bits of a queue's number; the low ones are where received words
+    /// have the interface.
     pub const QUEUE_HIGH_SHIFT: u32 = 56;
 
     /// The same word for a queue of the slice's, up to [`Word::QUEUE_MAX`].
@@ -100,7 +100,7 @@ impl Word {
         (high as u16) << 8 | self.interface() as u16
     }
 
-    /// Reads a ring entry; `None` when it is empty.
+    /// Reads a ring entry; `None` if it is empty.
     #[inline]
     pub const fn from_bits(bits: u64) -> Option<Word> {
         if bits & Self::VALID != 0 { Some(Word(bits)) } else { None }

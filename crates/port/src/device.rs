@@ -93,7 +93,7 @@ pub enum Peer {
     },
 }
 
-/// A kernel device, as it was when it was opened.
+/// A kernel device, with its properties when it was opened.
 #[derive(Clone, Debug)]
 pub struct Device {
     /// Where it is.
@@ -110,7 +110,7 @@ pub struct Device {
     pub up: bool,
     /// Its kind.
     pub kind: Kind,
-    /// It carries Ethernet frames.
+    /// Whether it carries Ethernet frames.
     pub ethernet: bool,
     /// Receive queues in use.
     pub receive_queues: u32,
@@ -121,7 +121,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Finds a device by name and asks the kernel about it.
+    /// Finds a device by name and reads its properties.
     ///
     /// # Errors
     /// When there is no device of that name, or the namespace cannot be entered.
@@ -172,7 +172,7 @@ impl Device {
             None if hardware == libc::ARPHRD_LOOPBACK => Kind::Loopback,
             None => Kind::Physical { driver: ethtool.driver().unwrap_or_default() },
         };
-        // Netlink has the number of allocated ones; only the driver knows those in use, and not
+        // Netlink has the number of allocated queues; only the driver knows those in use, and not
         // every driver reports them.
         let (receive_queues, transmit_queues) = ethtool.queues().unwrap_or_else(|_| {
             let allocated = |kind| get_number(kind).unwrap_or(1);
@@ -199,10 +199,10 @@ impl Device {
         }
     }
 
-    /// Its driver's present XDP features. None on a kernel that cannot say (before 6.3).
+    /// Its driver's present XDP features. `None` on a kernel that cannot report them (before 6.3).
     ///
     /// # Errors
-    /// When the device is gone or the namespace cannot be entered.
+    /// If the device is gone or the namespace cannot be entered.
     pub fn xdp_features(&self) -> Result<Option<XdpFeatures>, PortError> {
         xdp::features(&self.namespace, self.index)
             .map_err(|source| self.refused("ask for its XDP features", source))
@@ -308,8 +308,8 @@ pub(crate) fn set_up(netlink: &mut Netlink, index: u32, up: bool) -> io::Result<
     netlink.talk(&mut Request::new(NEWLINK, 0, &body), |_, _| ())
 }
 
-/// The kernel tells a peer's namespace only by a number that is private to
-/// ours: try which of the namespaces we can see has that number.
+/// The kernel names a peer's namespace only by a number that is private to this namespace: find the
+/// visible namespace with that number.
 fn find_peer(home: &Namespace, netlink: &mut Netlink, index: u32, id: Option<u32>) -> Peer {
     let namespace = match id {
         None => Some(home.clone()),

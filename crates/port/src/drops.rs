@@ -1,4 +1,4 @@
-//! Frames lost below us: live frames give no back-pressure, only counters.
+//! Frames lost in drivers: live frames give no back-pressure, only counters.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -31,10 +31,10 @@ pub struct Drops {
     /// Frames that the device did not send, from sockets and, for veth and
     /// tap, from XDP: may count the same frames as `live_frames`.
     pub transmit: u64,
-    /// Frames lost on receive, before any program saw them; and frames given
-    /// to Linux that no protocol of it wanted.
+    /// Frames lost on receive, before any program; and frames given to Linux that no protocol
+    /// accepted.
     pub receive: u64,
-    /// Packets that came in, not lost ones.
+    /// Received packets, without lost ones.
     pub received: u64,
 }
 
@@ -45,14 +45,14 @@ pub struct DropCounters {
     index: u32,
     name: String,
     memory: Guarded,
-    /// How many statistics the driver has.
+    /// Number of the driver's statistics.
     count: usize,
     /// Which of them count frames refused from XDP.
     refused: Vec<usize>,
 }
 
-/// The socket through which [`DropCounters`] read. It gives no power over
-/// anything, so that it can be handed to a process without privilege.
+/// The socket through which [`DropCounters`] read. It gives no rights, so that it can be handed to
+/// a process without privilege.
 ///
 /// # Errors
 /// When the namespace cannot be entered.
@@ -115,7 +115,7 @@ impl DropCounters {
         Ok(drops)
     }
 
-    /// The driver's counter; None when it has none.
+    /// The driver's counter; `None` if it has none.
     fn live_frames(&mut self) -> io::Result<Option<u64>> {
         // The second attempt is for a device that changed name or queues.
         for _ in 0..2 {
@@ -134,8 +134,8 @@ impl DropCounters {
     }
 }
 
-/// Which statistics count frames that a driver did not take from XDP. Drivers
-/// agree on no name; those of veth, virtio, mvneta, mlx5 and their like are met.
+/// The statistics that count frames that a driver refused from XDP. Drivers use different names;
+/// those of veth, virtio, mvneta, mlx5 and similar ones are matched.
 fn refused(names: &[String]) -> Vec<usize> {
     const ENDS: [&str; 6] =
         ["xmit_errors", "xdp_tx_errors", "xdp_tx_drops", "xdp_tx_err", "xdp_err", "xdp_full"];
@@ -152,7 +152,7 @@ fn refused(names: &[String]) -> Vec<usize> {
             .map(|(place, _)| place)
             .collect::<Vec<usize>>()
     };
-    // Some count per queue and, in a second place, all together: take one.
+    // Some drivers have both a count per queue and a total: take one.
     let per_queue = matching(true);
     if per_queue.is_empty() { matching(false) } else { per_queue }
 }

@@ -14,14 +14,14 @@ pub enum PortError {
         /// The kernel's error.
         source: io::Error,
     },
-    /// There is no device of that name.
+    /// There is no device with that name.
     #[error("no device {device} in {namespace}; there are: {}", found.join(", "))]
     NoDevice {
         /// The name that was asked for.
         device: String,
-        /// Where it was looked for.
+        /// The namespace that was searched.
         namespace: String,
-        /// The names of the devices that are there.
+        /// The names of the existing devices.
         found: Vec<String>,
     },
     /// The device is of a kind that cannot be a port.
@@ -36,7 +36,7 @@ pub enum PortError {
         /// The alternative.
         remedy: &'static str,
     },
-    /// The kernel refused something on a device.
+    /// The kernel refused an operation on a device.
     #[error("{device} in {namespace}: cannot {doing}: {source}")]
     Kernel {
         /// The device.
@@ -53,7 +53,7 @@ pub enum PortError {
     NoRoute {
         /// The destination.
         to: IpAddr,
-        /// Where it was looked for.
+        /// The namespace that was searched.
         namespace: String,
         /// The kernel's error.
         source: io::Error,
@@ -63,7 +63,7 @@ pub enum PortError {
     NotRemote {
         /// The destination.
         to: IpAddr,
-        /// Where it was looked for.
+        /// The namespace that was searched.
         namespace: String,
         /// The type of the route.
         found: &'static str,
@@ -80,7 +80,7 @@ pub enum PortError {
         hop: IpAddr,
         /// On which device.
         device: String,
-        /// Where it was looked for.
+        /// The namespace that was searched.
         namespace: String,
     },
 }

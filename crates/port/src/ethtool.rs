@@ -1,7 +1,7 @@
 //! Questions and orders to a device's driver: `ioctl(SIOCETHTOOL)`.
 //!
-//! Command numbers and structures are those of `linux/ethtool.h`. Every
-//! command is built in [`Guarded`] memory, see there why.
+//! Command numbers and structures are those of `linux/ethtool.h`. Every command is built in
+//! [`Guarded`] memory, which explains the reason.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -34,7 +34,7 @@ pub(crate) struct Feature {
     pub(crate) changeable: bool,
     /// The requested value; undoing must restore this.
     pub(crate) requested: bool,
-    /// It works; less than was asked for when something else forbids it.
+    /// Whether it is in effect: another setting may prevent a requested feature.
     pub(crate) active: bool,
 }
 
@@ -53,7 +53,7 @@ impl<'a> Ethtool<'a> {
         Self { socket, name }
     }
 
-    /// Has the command in `memory` done, the answer replaces it.
+    /// Executes the command in `memory`, which the answer replaces.
     fn command(&self, memory: &mut Guarded) -> io::Result<()> {
         let mut request = libc::ifreq {
             ifr_name: self.name,

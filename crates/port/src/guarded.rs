@@ -10,9 +10,9 @@ const PAGE_BYTES: usize = 4096;
 
 /// Zeroed memory of its own pages, followed by an inaccessible guard page.
 ///
-/// Several ethtool commands write as many entries as the driver has *now*, for any room that the
-/// caller announced (kernels before 6.19); the number grows when queues are added. Here the
-/// kernel's copy stops at the guard page with `EFAULT` instead of overwriting memory behind it.
+/// In kernels before 6.19, several ethtool commands ignore the announced room and write as many
+/// entries as the driver has *now*; the number grows when queues are added. The guard page stops
+/// the kernel's copy with `EFAULT` before it overwrites other memory.
 pub(crate) struct Guarded {
     start: NonNull<u8>,
     bytes: usize,

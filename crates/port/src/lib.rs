@@ -1,13 +1,13 @@
 //! Port drivers: kernel devices that Europa owns.
 //!
 //! A [`Device`] holds the facts about one, [`prepare`] makes it fit to be a port (and [`Undo`]
-//! restores it), [`open_socket`] gives the way out for frames that live frames cannot carry,
-//! [`DropCounters`] count the losses below us, and [`next_hop`] finds where a tunnel's packets go.
+//! restores it), [`open_socket`] sends frames that live frames cannot carry, [`DropCounters`] count
+//! the losses in drivers, and [`next_hop`] finds the next hop of a tunnel's packets.
 //!
 //! [`make_veth`] and its neighbours make namespaces and devices of Europa's own.
 //!
-//! All of it is control work: system calls that may wait for the kernel's
-//! device lock. Nothing here belongs on the packet path.
+//! All of it is control work: system calls that may wait for the kernel's device lock. Nothing here
+//! belongs on the packet path.
 
 // ioctl, mmap and socket options that no crate wraps; only in `ethtool`,
 // `guarded`, `listener`, `socket`, `tun` and `tunnel`.

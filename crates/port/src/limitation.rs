@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Something that a port cannot do, and a remedy.
+/// A limit of a port, and a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Limitation {
     /// Tagged frames may look untagged: VLAN matches cannot be trusted.

@@ -1,4 +1,4 @@
-//! Packet sockets that receive: all frames of a device, as they were on the link.
+//! Packet sockets that receive: all frames of a device, as on the link.
 
 use std::io;
 use std::mem::{MaybeUninit, size_of};
@@ -32,7 +32,7 @@ struct AuxiliaryData {
     tag_kind: u16,
 }
 
-/// Room for the one control message that is asked for, aligned as the kernel wants it.
+/// Room for the one requested control message, with the kernel's alignment.
 const CONTROL_WORDS: usize = 8;
 
 /// A partial checksum: the field holds the sum of the pseudo header.
@@ -47,7 +47,7 @@ pub struct Partial {
 /// Segments that travel as one frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Merged {
-    /// The kernel's number of what they are.
+    /// The kernel's number of their type.
     pub kind: u8,
     /// Bytes of payload of each but the last.
     pub size: u16,
@@ -65,7 +65,7 @@ impl Merged {
 /// A frame that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Its length in bytes, which may be more than there was room for.
+    /// Its length in bytes, which may be larger than the buffer.
     pub length: usize,
     /// The packet type: `PACKET_HOST` and the like.
     pub kind: u8,
@@ -77,8 +77,8 @@ pub struct Frame {
     pub merged: Option<Merged>,
 }
 
-/// Has a socket tell, beside each frame, its VLAN tag and what offloads have left to do, and not
-/// receive frames whose mark is `value` in the bits of `mask`.
+/// Makes a socket report for each frame its VLAN tag and the work left by offloads, and skip frames
+/// whose mark is `value` in the bits of `mask`.
 ///
 /// # Errors
 /// When the kernel refuses.
@@ -150,7 +150,7 @@ pub fn receive(socket: &OwnedFd, frame: &mut [u8]) -> io::Result<Frame> {
     })
 }
 
-/// The VLAN tag that stands beside a frame.
+/// The VLAN tag of a frame, from the control message.
 fn tag(message: &libc::msghdr) -> Option<[u16; 2]> {
     // SAFETY: the kernel has filled the control data in, whose length the message states.
     let first = unsafe { libc::CMSG_FIRSTHDR(message).as_ref()? };

@@ -1,5 +1,5 @@
-//! Namespaces and devices that Europa makes itself, for hosts and other users of a network of their
-//! own. Numbers are from `linux/rtnetlink.h`, `if_link.h`, `veth.h`.
+//! Namespaces and devices that Europa makes, for hosts and other users. Numbers are from
+//! `linux/rtnetlink.h`, `if_link.h`, `veth.h`.
 
 use std::fs::{self, File};
 use std::io;
@@ -22,7 +22,7 @@ const NEWADDR: u16 = 20;
 const DELADDR: u16 = 21;
 const NEWROUTE: u16 = 24;
 const DELROUTE: u16 = 25;
-/// Flags of a request: create, and fail if it is there.
+/// Flags of a request: create, and fail if it exists.
 const CREATE: u16 = 0x600;
 
 const IFLA_ADDRESS: u16 = 1;
@@ -65,16 +65,16 @@ pub struct Route<'a> {
     pub to: IpNet,
     /// The next hop.
     pub via: Option<IpAddr>,
-    /// The device; otherwise the one that reaches the next hop.
+    /// The device; default: the one that reaches the next hop.
     pub device: Option<&'a str>,
 }
 
 impl Namespace {
-    /// Makes a namespace with a name that `ip netns` knows, or opens the one of that name.
-    /// Its loopback device is up.
+    /// Makes a namespace with a name for `ip netns`, or opens the existing one. Its loopback device
+    /// is up.
     ///
     /// # Errors
-    /// When the kernel refuses, or the name is there and no namespace.
+    /// The kernel refuses, or the name exists but is no namespace.
     pub fn create(name: &str) -> io::Result<Self> {
         if let Some(there) = Self::made(name) {
             return Ok(there);
@@ -94,8 +94,8 @@ impl Namespace {
         Self::named(name).ok().filter(|_| kind == nix::sys::statfs::NSFS_MAGIC)
     }
 
-    /// Gives a namespace, like `/proc/PID/ns/net`, a name that `ip netns` knows, and sets its
-    /// loopback device up.
+    /// Gives a namespace, like `/proc/PID/ns/net`, a name for `ip netns`, and sets its loopback
+    /// device up.
     ///
     /// # Errors
     /// When the kernel refuses.
@@ -113,8 +113,8 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Takes a name away that [`Namespace::create`] gave. The namespace goes with its last
-    /// process and descriptor. No such name: nothing happens.
+    /// Removes a name that [`Namespace::create`] made. The namespace ends with its last process and
+    /// descriptor. Does nothing without such a name.
     ///
     /// # Errors
     /// When it cannot be unmounted.
@@ -155,7 +155,7 @@ impl Namespace {
     /// Sets a kernel parameter inside, like `net.ipv4.ip_forward`.
     ///
     /// # Errors
-    /// There is none of that name, or it does not take the value.
+    /// There is no such parameter, or the value is invalid for it.
     pub fn sysctl(&self, name: &str, value: &str) -> io::Result<()> {
         // A dot in a device's name is written as a slash, as sysctl(8) has it.
         let swapped: String = name
@@ -319,7 +319,7 @@ pub fn move_device(from: &Namespace, name: &str, to: &Namespace, new: &str) -> i
     moved
 }
 
-/// Deletes a device. None of that name: nothing happens.
+/// Deletes a device. Does nothing without a device of that name.
 ///
 /// # Errors
 /// When it cannot be deleted.
@@ -347,10 +347,10 @@ pub fn delete_veths(namespace: &Namespace) -> io::Result<()> {
     names.iter().try_for_each(|name| delete_device(namespace, name))
 }
 
-/// Gives a device an address. One that it has is left alone.
+/// Adds an address to a device. Does nothing if the device has it.
 ///
 /// # Errors
-/// There is no such device, or the address is none that a device can have.
+/// There is no such device, or the address is not valid for a device.
 pub fn add_address(namespace: &Namespace, device: &str, address: IpNet) -> io::Result<()> {
     let mut netlink = Netlink::route(namespace)?;
     let index = known(&mut netlink, device)?;
@@ -372,7 +372,7 @@ pub fn add_address(namespace: &Namespace, device: &str, address: IpNet) -> io::R
     }
 }
 
-/// Takes an address from a device.
+/// Removes an address from a device.
 ///
 /// # Errors
 /// There is no such device, or it has no such address.
@@ -393,10 +393,10 @@ pub fn add_route(namespace: &Namespace, route: Route<'_>) -> io::Result<()> {
     change_route(namespace, route, NEWROUTE, CREATE)
 }
 
-/// Takes a route away.
+/// Removes a route.
 ///
 /// # Errors
-/// There is none.
+/// It does not exist.
 pub fn delete_route(namespace: &Namespace, route: Route<'_>) -> io::Result<()> {
     change_route(namespace, route, DELROUTE, 0)
 }

@@ -53,10 +53,10 @@ impl Namespace {
         Ok(Self { file: Arc::new(file), inode })
     }
 
-    /// A new, empty namespace that goes when the last descriptor does.
+    /// A new, empty namespace that ends with its last descriptor.
     ///
     /// # Errors
-    /// When the kernel refuses one.
+    /// The kernel refuses.
     pub fn fresh() -> io::Result<Self> {
         std::thread::scope(|scope| {
             scope
@@ -69,8 +69,8 @@ impl Namespace {
         })
     }
 
-    /// Every namespace that can be seen from here, each once: through a name of `ip netns` or
-    /// Docker, a descriptor of this process, a process. Looked for as far as is asked.
+    /// Every visible namespace, each once: by a name of `ip netns` or Docker, a descriptor of this
+    /// process, or a process. The search is lazy.
     pub(crate) fn visible() -> impl Iterator<Item = Self> {
         let own = |path: &PathBuf| {
             fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with("net:["))
@@ -91,7 +91,7 @@ impl Namespace {
         })
     }
 
-    /// Its name for users: that of `ip netns`, else `net:[inode]`.
+    /// Its name for users: that of `ip netns`, otherwise `net:[inode]`.
     pub fn label(&self) -> String {
         list("/run/netns")
             .into_iter()
@@ -112,7 +112,7 @@ impl Namespace {
         }
     }
 
-    /// A socket of this namespace: it stays in it wherever it is used.
+    /// A socket of this namespace, independent of the namespace of its user.
     pub(crate) fn socket(
         &self,
         family: AddressFamily,
@@ -126,7 +126,7 @@ impl Namespace {
     }
 }
 
-/// The entries of a directory; none when it cannot be read.
+/// The entries of a directory; empty if it cannot be read.
 fn list(directory: &str) -> Vec<PathBuf> {
     fs::read_dir(directory)
         .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
@@ -139,10 +139,10 @@ impl AsFd for Namespace {
     }
 }
 
-/// Runs `work` on a thread of its own inside `namespace`.
+/// Runs `work` in a new thread inside `namespace`.
 ///
 /// # Errors
-/// When the namespace cannot be entered.
+/// The namespace cannot be entered.
 pub fn in_namespace<R: Send>(
     namespace: &Namespace,
     work: impl FnOnce() -> R + Send,

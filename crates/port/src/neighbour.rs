@@ -1,4 +1,4 @@
-//! Where a packet to an address goes: device, source address, next hop's MAC.
+//! The path to an address: device, source address, next hop's MAC.
 
 use std::io;
 use std::net::IpAddr;
@@ -31,7 +31,7 @@ const NEIGHBOUR_BYTES: usize = 12;
 const NTF_USE: u8 = 1;
 /// Reachable, stale, delay, probe, permanent, no ARP: the address is known.
 const KNOWN: u8 = 0x02 | STALE | 0x08 | 0x10 | 0x40 | 0x80;
-/// Known once, and not heard of for a while.
+/// Known, but not confirmed recently.
 const STALE: u8 = 0x04;
 
 const POLL: Duration = Duration::from_millis(5);
@@ -49,10 +49,10 @@ pub struct NextHop {
     pub mac: [u8; 6],
 }
 
-/// Asks a namespace's routes and neighbours how to reach an address, waking
-/// ARP or neighbour discovery where needed, and waits for the answer at most for `patience`.
-/// Three seconds let the kernel ask three times; on a device that has just been set up,
-/// neighbour discovery begins after a second or two, when it has an address to ask from.
+/// Looks up an address in a namespace's routes and neighbours, starts ARP or neighbour discovery if
+/// necessary, and waits for the answer at most for `patience`. Three seconds let the kernel ask
+/// three times; on a device that has just been set up, neighbour discovery begins after a second or
+/// two, when it has an address to ask from.
 ///
 /// # Errors
 /// When there is no route, the route is not a remote one, or no neighbour answers.
@@ -86,7 +86,7 @@ pub fn next_hop(
     let (Some(device), Some(source)) = (device, source) else {
         return Err(no_route(io::Error::other("it names no device or no source address")));
     };
-    // A gateway of the other family comes with two bytes that tell it.
+    // The attribute of a gateway of the other family begins with two bytes for the family.
     let gateway = get(RTA_GATEWAY).or_else(|| get(RTA_VIA)?.get(2..)).and_then(address);
     let hop = gateway.unwrap_or(to);
     match resolve(&mut netlink, device, hop, patience) {

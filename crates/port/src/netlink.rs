@@ -1,8 +1,7 @@
 //! Netlink, as much of it as ports need: requests with attributes, answers.
 //!
-//! Synchronous: the kernel answers a request before `send` returns, the
-//! time-out is only there so that nothing can hang. Numbers are from
-//! `linux/netlink.h`, `rtnetlink.h`, `if_link.h`.
+//! Synchronous: the kernel answers a request before `send` returns. The time-out only prevents a
+//! hang. Numbers are from `linux/netlink.h`, `rtnetlink.h`, `if_link.h`.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -22,9 +21,9 @@ const REQUEST: u16 = 1;
 const ACK: u16 = 4;
 /// Flag of a request that lists everything.
 pub const DUMP: u16 = 0x300;
-/// Flags of a request that creates what is not there yet.
+/// Flags of a request that creates missing objects.
 pub const CREATE: u16 = 0x600;
-/// Flag of a list during which something changed.
+/// Flag of a list during which an object changed.
 const INTERRUPTED: u16 = 0x10;
 /// Flags of a request that creates or replaces.
 pub const REPLACE: u16 = 0x500;
@@ -38,7 +37,7 @@ pub struct Request(Vec<u8>);
 impl Request {
     /// A request of type `kind` with the fixed `body` of that type.
     pub fn new(kind: u16, flags: u16, body: &[u8]) -> Self {
-        // A dump ends with DONE, everything else with the acknowledgement.
+        // A dump ends with DONE, other answers with the acknowledgement.
         let end = if flags & DUMP == DUMP { 0 } else { ACK };
         let mut bytes = vec![0; HEADER_BYTES];
         bytes[4..6].copy_from_slice(&kind.to_ne_bytes());
@@ -76,7 +75,7 @@ pub struct Netlink {
     socket: OwnedFd,
     buffer: Vec<u8>,
     sequence: u32,
-    /// Something changed while the kernel was listing it: the list may lack an entry.
+    /// An object changed while the kernel was listing: the list may lack an entry.
     pub interrupted: bool,
 }
 
@@ -131,7 +130,7 @@ impl Netlink {
                 let kind = u16::from_ne_bytes([rest[4], rest[5]]);
                 let flags = u16::from_ne_bytes([rest[6], rest[7]]);
                 self.interrupted |= flags & INTERRUPTED != 0;
-                // Anything else is a late answer to a request that timed out.
+                // A late answer to a request that timed out.
                 if number(rest, 8) == Some(self.sequence) {
                     match kind {
                         DONE => return Ok(()),
@@ -193,7 +192,7 @@ pub fn attributes(message: &[u8], skip: usize) -> impl Iterator<Item = (u16, &[u
     std::iter::from_fn(move || {
         let head: [u8; 4] = rest.get(..4)?.try_into().ok()?;
         let length = usize::from(u16::from_ne_bytes([head[0], head[1]]));
-        // The two upper bits say "nested" and "network byte order".
+        // The two upper bits mean "nested" and "network byte order".
         let kind = u16::from_ne_bytes([head[2], head[3]]) & 0x3fff;
         let value = rest.get(4..length)?;
         rest = rest.get(length.next_multiple_of(4)..).unwrap_or_default();

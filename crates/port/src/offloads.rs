@@ -37,10 +37,10 @@ impl<'a> End<'a> {
         })
     }
 
-    /// Wants the features that `which` picks by name to be on or off.
+    /// Requests that the features that `which` selects by name are on or off.
     pub(crate) fn want(&mut self, on: bool, which: impl Fn(&str) -> bool) {
         for feature in self.features.iter().filter(|feature| which(&feature.name)) {
-            // Off also what was only asked for: it might come into force later.
+            // Also turns off features that were only requested: they might take effect later.
             let differs = feature.active != on || feature.requested && !on;
             if differs {
                 self.orders.push((feature.name.clone(), on));
@@ -67,7 +67,7 @@ impl<'a> End<'a> {
         }));
     }
 
-    /// Gives the orders. Returns the features that did not follow.
+    /// Sends the orders. Returns the features that did not change.
     pub(crate) fn apply(self, undo: &mut Undo) -> Result<Vec<String>, PortError> {
         let find = |name: &str| self.features.iter().find(move |feature| feature.name == name);
         let possible: Vec<(&str, bool)> = self
@@ -76,7 +76,7 @@ impl<'a> End<'a> {
             .filter(|(name, _)| find(name).is_some_and(|feature| feature.changeable))
             .map(|(name, on)| (name.as_str(), *on))
             .collect();
-        // First noted, then done: what is noted and not done costs nothing.
+        // Noted first, as a note without a change is harmless.
         self.note(undo, |feature| possible.iter().any(|(name, _)| *name == feature));
         let ethtool = Ethtool::new(self.netlink.as_fd(), &self.name);
         let set = || {

@@ -1,8 +1,7 @@
 //! Making a device fit to be a port.
 //!
-//! XDP sees the bytes of a frame and nothing else: whatever the kernel keeps
-//! beside them (a VLAN tag that "hardware" took off, the promise to segment
-//! later) is lost on us, so the offloads that keep it there are turned off.
+//! XDP sees only the bytes of a frame. Metadata of the kernel (a VLAN tag that "hardware" removed,
+//! a pending segmentation) would be lost, so offloads that use such metadata are turned off.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -27,20 +26,20 @@ pub struct Wants {
     pub generic: bool,
     /// The receive program is attached by tc: it cuts TCP and UDP itself, and sees VLAN tags.
     pub tc: bool,
-    /// The kernel can say whether a veth's live frames have arrived, so frames of a socket may go
-    /// past their queue.
+    /// The kernel can report whether a veth's peer has received live frames, so frames of a socket
+    /// may bypass their queue.
     pub two_queues: bool,
 }
 
 /// A device that is now fit to be a port.
 #[derive(Debug)]
 pub struct Prepared {
-    /// How to put everything back.
+    /// The former state.
     pub undo: Undo,
     /// The consequence of a limit: refuse or warn.
     pub limitations: Vec<Limitation>,
-    /// It cuts a packet of merged TCP segments, from a socket, into what they were, or hands it
-    /// uncut to a receiver that wants it so.
+    /// Whether it cuts a packet of merged TCP segments from a socket into the original ones, or
+    /// passes it uncut to a receiver that accepts that.
     pub segments: bool,
 }
 
@@ -48,10 +47,10 @@ const RECEIVE_VLAN: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 const TRANSMIT_VLAN: [&str; 2] = ["tx-vlan-hw-insert", "tx-vlan-stag-hw-insert"];
 const MERGING: [&str; 2] = ["rx-lro", "rx-gro-hw"];
 
-/// Without these a device does not cut what is merged.
+/// Without these features a device does not cut merged segments.
 const CUTTING: [&str; 2] = ["tx-tcp-segmentation", "tx-tcp6-segmentation"];
 
-/// Everything that lets a sender postpone segmentation to the driver.
+/// All features that let a sender postpone segmentation to the driver.
 fn postpones_segmentation(feature: &str) -> bool {
     feature.starts_with("tx-") && (feature.ends_with("-segmentation") || feature == "tx-gso-list")
 }
@@ -75,11 +74,11 @@ fn may_be_switched(feature: &str) -> bool {
         || postpones_segmentation(feature)
 }
 
-/// How everything is that [`prepare`] may switch. Record this where a later process finds it before
-/// the switch: the process that switches may be killed meanwhile.
+/// The present state of everything that [`prepare`] may change. Record this for a later process
+/// before the change, as this process may be killed during it.
 ///
 /// # Errors
-/// When the kernel refuses to speak about the device.
+/// The kernel refuses to report about the device.
 pub fn before(device: &Device) -> Result<Undo, PortError> {
     let mut undo = Undo { steering: steering_of(device), ..Undo::default() };
     End::open(&device.namespace, device.index)?.note(&mut undo, may_be_switched);
@@ -92,15 +91,14 @@ pub fn before(device: &Device) -> Result<Undo, PortError> {
 /// Switches the offloads of a port and of its peer as Europa needs them.
 ///
 /// # Errors
-/// When the device can be no port or the kernel refuses to speak about it; it
-/// is then as it was.
+/// The device cannot be a port, or the kernel refuses to report about it; then it is unchanged.
 pub fn prepare(device: &Device, wants: Wants) -> Result<Prepared, PortError> {
     refuse(device)?;
     let mut prepared = Prepared { undo: Undo::default(), limitations: Vec::new(), segments: false };
     match offloads(device, wants, &mut prepared).and_then(|()| xdp(device, wants, &mut prepared)) {
         Ok(()) => Ok(prepared),
         Err(error) => {
-            // The first error says more than one during the return.
+            // The first error is more informative than one of the undo.
             let _ = prepared.undo.undo();
             Err(error)
         }
@@ -109,11 +107,10 @@ pub fn prepare(device: &Device, wants: Wants) -> Result<Prepared, PortError> {
 
 /// Makes a veth notice that its peer has GRO on.
 ///
-/// A veth says that it takes redirected frames when it is set up and its peer
-/// has GRO on, or when the peer's GRO is turned on while the *peer* is up. If
-/// that happens while the peer is down the kernel (6.18) forgets to say it,
-/// also when the peer comes up later, and frames are dropped uncounted. So the
-/// peer is up for the moment of turning GRO off and on again.
+/// A veth announces that it accepts redirected frames when it is set up and its peer has GRO on, or
+/// when the peer's GRO is turned on while the *peer* is up. If that happens while the peer is down,
+/// the kernel (6.18) does not announce it, even when the peer is set up later, and drops frames
+/// uncounted. So the peer is set up while GRO is turned off and on again.
 fn remind(namespace: &Namespace, index: u32) -> io::Result<()> {
     let mut netlink = Netlink::route(namespace)?;
     let peer = identity(&mut netlink, index)?;
@@ -139,21 +136,21 @@ fn has_gro(namespace: &Namespace, index: u32) -> io::Result<bool> {
     Ok(features.iter().any(|feature| feature.name == "rx-gro" && feature.active))
 }
 
-/// Whether a port takes live frames yet: the owner of a veth's other end may have turned its GRO
-/// off, and from then on such frames are dropped uncounted.
+/// Whether a port accepts live frames now: the owner of a veth's other end may have turned its GRO
+/// off, and then such frames are dropped uncounted.
 pub fn takes_frames(device: &Device) -> bool {
     match (device.xdp_features(), &device.peer) {
         (Ok(Some(features)), _) => features.redirect_target,
-        // A kernel that does not say.
+        // A kernel that does not report it.
         (Ok(None), Peer::At { namespace, index, .. }) => has_gro(namespace, *index).unwrap_or(true),
         _ => true,
     }
 }
 
-/// Devices that can never be ports.
+/// Refuses devices that can never be ports.
 ///
 /// # Errors
-/// Why, and what would do.
+/// The reason, and an alternative.
 pub fn refuse(device: &Device) -> Result<(), PortError> {
     let refused = |reason, remedy| {
         Err(PortError::NotAPort {
@@ -193,7 +190,7 @@ fn steering_of(device: &Device) -> Vec<Steering> {
     steering::read(&device.namespace, device.index, &device.name).unwrap_or_default()
 }
 
-/// Gives each flow that a veth receives by tc a CPU of its own, where the kernel can.
+/// Assigns a CPU to each flow that a veth receives by tc, if the kernel can do that.
 fn steer(device: &Device, undo: &mut Undo) -> Result<(), PortError> {
     let was = steering_of(device);
     undo.steering.extend(was.iter().cloned());
@@ -201,15 +198,15 @@ fn steer(device: &Device, undo: &mut Undo) -> Result<(), PortError> {
         .map_err(|source| device.refused("steer what it receives", source))
 }
 
-/// Switches offloads on both ends, noting changes and what could not be.
+/// Switches offloads on both ends; notes changes and failures.
 fn offloads(device: &Device, wants: Wants, prepared: &mut Prepared) -> Result<(), PortError> {
     let port = device.name.clone();
     let mut end = End::open(&device.namespace, device.index)?;
     end.want(false, |feature| RECEIVE_VLAN.contains(&feature) || MERGING.contains(&feature));
-    // A filter in hardware knows only the VLANs that Linux has devices for.
+    // A hardware filter passes only VLANs for which Linux has devices.
     end.want(false, |feature| wants.vlan && feature == "rx-vlan-filter");
     end.want(false, |feature| wants.generic && feature == "rx-gro");
-    // Without a program of XDP a veth takes its peer's live frames only with this.
+    // Without an XDP program a veth accepts its peer's live frames only with this.
     end.want(true, |feature| wants.tc && feature == "rx-gro");
     // A socket's frames to a veth join the queue of live frames only if they may be merged there,
     // which requires a sender that does not segment itself.

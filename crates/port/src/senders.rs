@@ -12,7 +12,7 @@ use crate::netlink::{Netlink, long_number};
 pub struct Sent {
     /// Live frames of XDP.
     pub live: u64,
-    /// All, a packet that is yet to be cut as one.
+    /// All packets; an unsegmented one counts as one.
     pub all: u64,
 }
 
@@ -28,8 +28,8 @@ impl Sent {
 }
 
 /// The packets of a veth's peer; `None` if the peer cannot be reached. Enters the peer's namespace
-/// and leaves it again: a socket that stayed open there would keep the namespace alive. Waits for
-/// the kernel's device lock.
+/// only for the call: an open socket there would keep the namespace alive. Waits for the kernel's
+/// device lock.
 ///
 /// # Errors
 /// When the device is gone.

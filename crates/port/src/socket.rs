@@ -1,4 +1,4 @@
-//! Packet sockets: the way out for frames that live frames cannot carry.
+//! Packet sockets: they send frames that live frames cannot carry.
 
 use std::io;
 use std::mem::size_of;
@@ -11,15 +11,15 @@ use crate::error::PortError;
 
 /// `PACKET_VNET_HDR` of `linux/if_packet.h`, which libc has not.
 pub(crate) const PACKET_VNET_HDR: libc::c_int = 15;
-/// Bytes that may be on their way to a device: some packets of merged segments, with what the
-/// kernel needs to remember them.
+/// Bytes that may be queued for a device: some packets of merged segments, with the kernel's
+/// overhead.
 const SEND_BYTES: usize = 4 << 20;
 
 /// Opens a socket that sends frames, Ethernet header first, out of a device.
 ///
 /// It receives nothing (protocol 0: no hook in the receive path), skips the queueing discipline,
-/// does not block, and is closed by `execve`. Its holder needs no privilege. Before each frame
-/// stand ten bytes, `struct virtio_net_hdr`, zero or about what the device is to do to it.
+/// does not block, and is closed by `execve`. Its holder needs no privilege. Ten bytes precede each
+/// frame, `struct virtio_net_hdr`: zero, or the work for the device.
 ///
 /// # Errors
 /// When the namespace cannot be entered or the device is gone.
@@ -49,16 +49,16 @@ pub fn is_out(socket: &OwnedFd) -> bool {
     asked.is_ok() && bytes == 0
 }
 
-/// Opens a socket as [`open_socket`] does, but for all frames that come and go too.
+/// Opens a socket like [`open_socket`], which also receives all incoming and outgoing frames.
 ///
 /// # Errors
-/// When the namespace cannot be entered or the device is gone.
+/// The namespace cannot be entered or the device is gone.
 pub fn open_listener(device: &Device) -> Result<OwnedFd, PortError> {
     open(device, (libc::ETH_P_ALL as u16).to_be())
 }
 
-/// Opens a socket that sends frames as Linux's own are sent: by the queueing discipline and the
-/// programs on the device's way out. It receives nothing and does not block.
+/// Opens a socket that sends frames as Linux does: through the queueing discipline and the device's
+/// egress programs. It receives nothing and does not block.
 ///
 /// # Errors
 /// When the namespace cannot be entered or the device is gone.
@@ -87,8 +87,8 @@ fn open_raw(device: &Device, protocol: u16, bypass: bool) -> Result<OwnedFd, Por
     open().map_err(|source| device.refused("open a packet socket", source))
 }
 
-/// Has a device take frames for any address, or not any more, as long as one of its sockets
-/// that wants it lives, in whatever process.
+/// Makes a device accept frames for any address, or ends that. It lasts as long as a socket in any
+/// process requests it.
 ///
 /// # Errors
 /// When the device is gone.

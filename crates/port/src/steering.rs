@@ -1,8 +1,8 @@
-//! Which CPU works on what a veth receives.
+//! Selects the CPU that processes packets received by a veth.
 //!
-//! A veth without an XDP program hands packets to the CPU of their sender. A sender that moves to
-//! another CPU, or that is woken there by an answer, so has two of them work on one flow, and later
-//! packets arrive first. With receive packet steering (RPS) each flow has one CPU.
+//! A veth without an XDP program hands packets to the CPU of their sender. If a sender moves to
+//! another CPU, or is woken there by an answer, two CPUs process one flow, and packets are
+//! reordered. With receive packet steering (RPS) each flow has one CPU.
 
 use std::ffi::c_void;
 use std::fs;
@@ -56,12 +56,12 @@ fn sysfs() -> io::Result<OwnedFd> {
     })
 }
 
-/// Where the queues of a device are, below [`sysfs`].
+/// The folder of a device's queues, below [`sysfs`].
 fn queues(root: &OwnedFd, device: &str) -> PathBuf {
     format!("/proc/self/fd/{}/class/net/{device}/queues", root.as_raw_fd()).into()
 }
 
-/// How device `name`, number `index` of `namespace`, is steered.
+/// The present steering of device `name`, number `index` of `namespace`.
 pub(crate) fn read(namespace: &Namespace, index: u32, name: &str) -> io::Result<Vec<Steering>> {
     in_namespace(namespace, || {
         let root = sysfs()?;
@@ -79,7 +79,7 @@ pub(crate) fn read(namespace: &Namespace, index: u32, name: &str) -> io::Result<
     })?
 }
 
-/// Steers the queues of a device so.
+/// Writes a steering to the queues of a device.
 pub(crate) fn write(namespace: &Namespace, name: &str, all: &[&Steering]) -> io::Result<()> {
     in_namespace(namespace, || {
         let root = sysfs()?;

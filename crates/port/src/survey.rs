@@ -31,10 +31,10 @@ const UNICAST: u8 = 1;
 /// A route of the main table: destination, next hop, device.
 pub type SurveyedRoute = (IpNet, Option<IpAddr>, Option<String>);
 
-/// A device, as it is.
+/// A device with its present properties.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SurveyedDevice {
-    /// It is set up.
+    /// Whether it is set up.
     pub up: bool,
     /// Its addresses.
     pub addresses: Vec<IpNet>,

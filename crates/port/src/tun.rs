@@ -5,7 +5,7 @@ use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-/// Makes a tun or tap device in this thread's namespace, which goes when the descriptor is
+/// Makes a tun or tap device in this thread's namespace, which is removed when the descriptor is
 /// closed. The system chooses a name if none is given. Returns the descriptor, which does not
 /// block, and the name.
 ///

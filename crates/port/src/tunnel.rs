@@ -21,9 +21,9 @@ pub fn listen_for_tunnels(local: SocketAddr) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Opens a socket for packets from an address of this machine to another one's port. Its own port
-/// is any, and stays: packets of one link stay in order where a network spreads them by their
-/// ports. Packets are not fragmented. It does not block.
+/// Opens a socket for packets from an address of this machine to another one's port. The kernel
+/// chooses its own port, which does not change: packets of one link stay in order if a network
+/// spreads them by ports. Packets are not fragmented. It does not block.
 ///
 /// # Errors
 /// Those of bind(2) and connect(2): the machine has no such address, or no route.

@@ -1,4 +1,4 @@
-//! Putting devices back as they were found.
+//! Restores devices to their former state.
 
 use std::collections::HashMap;
 use std::io;
@@ -30,21 +30,21 @@ pub struct Change {
     pub was: bool,
 }
 
-/// The changes made for a port. Keep it where a later process finds it: it can be undone by any,
-/// also after the one that made it was killed.
+/// The changes made for a port. Record it for later processes: any process can undo it, even after
+/// its maker was killed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Undo {
-    /// The changes, in the order in which they were made. A port that is
-    /// prepared again while it already is adds only what is new: append.
+    /// The changes, in the order in which they were made. If a port is prepared again, append only
+    /// new changes.
     pub changes: Vec<Change>,
-    /// How receive queues were steered.
+    /// The former steering of receive queues.
     #[serde(default)]
     pub steering: Vec<Steering>,
 }
 
 impl Undo {
-    /// Undoes the changes, the last one first, as many as can be. Devices and
-    /// namespaces that are gone need nothing; doing it twice does no harm.
+    /// Undoes as many changes as possible, the last one first. Removed devices and namespaces need
+    /// no undo; a repetition is harmless.
     ///
     /// # Errors
     /// The first refusal.
@@ -69,7 +69,7 @@ impl Undo {
         result.and(self.put_steering_back(&namespaces))
     }
 
-    /// Steers receive queues as they were: the oldest note of each counts.
+    /// Restores the steering of receive queues from the oldest note of each.
     fn put_steering_back(&self, namespaces: &HashMap<u64, Namespace>) -> Result<(), PortError> {
         for (at, one) in self.steering.iter().enumerate() {
             let same = |other: &&Steering| {
@@ -80,7 +80,7 @@ impl Undo {
             let namespace = namespaces.get(&one.namespace).filter(|_| older.is_none());
             let Some(namespace) = namespace else { continue };
             let Ok(mut netlink) = Netlink::route(namespace) else { continue };
-            // A device that has gone needs nothing.
+            // A removed device needs no undo.
             let Ok(device) = identity(&mut netlink, one.index) else { continue };
             steering::write(namespace, &device.name, &[one]).map_err(|source| {
                 PortError::Kernel {
@@ -115,7 +115,7 @@ fn restore(namespace: &Namespace, changes: &[&Change]) -> Result<(), PortError> 
         return Ok(());
     }
     let ethtool = Ethtool::new(netlink.as_fd(), &device.name);
-    // The oldest change of a feature knows its first state: look there first.
+    // The oldest change of a feature has its first state: read it first.
     let mut orders: Vec<(&str, bool)> = Vec::new();
     for change in changes {
         if !orders.iter().any(|(feature, _)| *feature == change.feature) {

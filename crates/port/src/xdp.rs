@@ -16,7 +16,7 @@ const DEV_XDP_FEATURES: u16 = 3;
 /// Length of the generic netlink header.
 const GENERIC_BYTES: usize = 4;
 
-/// The bits of `enum netdev_xdp_act` that matter here.
+/// The relevant bits of `enum netdev_xdp_act`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct XdpFeatures {
     /// Programs run in the driver (otherwise only in generic mode).
@@ -25,19 +25,19 @@ pub struct XdpFeatures {
     /// program on the *peer*; some drivers offer it only once a program is
     /// attached.
     pub redirect_target: bool,
-    /// Programs that know frames in several fragments (`xdp.frags`) run.
+    /// Programs for frames in several fragments (`xdp.frags`) can run.
     pub fragments: bool,
 }
 
 impl XdpFeatures {
-    /// The assumption where the kernel cannot say: drivers of hardware mostly can.
+    /// The assumption if the kernel cannot report: drivers of hardware usually can.
     pub(crate) fn presumed(kind: &Kind) -> Self {
         let native = matches!(kind, Kind::Veth | Kind::Tap | Kind::Physical { .. });
         Self { native, redirect_target: native && *kind != Kind::Veth, fragments: native }
     }
 }
 
-/// Asks about a device. None on a kernel that cannot say (before 6.3).
+/// Reads the features of a device. `None` on a kernel that cannot report them (before 6.3).
 pub(crate) fn features(namespace: &Namespace, index: u32) -> io::Result<Option<XdpFeatures>> {
     let mut netlink = Netlink::generic(namespace)?;
     let find = Request::new(CONTROL, 0, &[GET_FAMILY, 1, 0, 0]).with(FAMILY_NAME, b"netdev\0");

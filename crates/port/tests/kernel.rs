@@ -1,7 +1,7 @@
 //! Ports of this kernel: facts, offloads, sockets, counters, neighbours.
 //!
-//! Needs root; prints a message and passes without. Every test makes fresh namespaces that only its
-//! own descriptors keep, so that nothing is left behind, even when it is killed.
+//! Needs root; prints a message and passes without. Every test makes namespaces that exist only as
+//! long as its descriptors, so that no namespace remains even if it is killed.
 
 // A program for live frames is loaded with the plain system call.
 #![allow(unsafe_code)]
@@ -19,7 +19,7 @@ use europa_port::{
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// Says that a test is skipped, visibly also when output is captured.
+/// Prints that a test is skipped, even if output is captured.
 fn skipped() -> bool {
     // SAFETY: geteuid has no arguments and cannot fail.
     let skip = unsafe { libc::geteuid() } != 0;
@@ -367,8 +367,8 @@ fn a_socket_sends_what_the_peer_sees_and_receives_nothing() -> Result {
     Ok(())
 }
 
-/// Waits until the queue that live frames come by has brought so many to a device, as is counted
-/// where an XDP program would see it; how many it has.
+/// Waits until the queue of live frames has delivered this number to a device, by the count at the
+/// XDP program's place. Returns the count.
 fn joined(there: &Namespace, wanted: u64) -> Result<u64> {
     let count = || -> Result<u64> {
         let text = run(there, "ethtool -S eup1")?;
@@ -390,7 +390,7 @@ fn what_a_socket_sends_to_a_veth_that_cuts_nothing_joins_the_queue_of_live_frame
     }
     let (here, there) = pair()?;
     let device = Device::open(&here, "eup0")?;
-    // Or Linux asks for IPv6 routers meanwhile.
+    // Linux may ask for IPv6 routers otherwise.
     run(&here, "sysctl -qw net.ipv6.conf.eup0.disable_ipv6=1")?;
     let prepared = prepare(&device, Wants::default())?;
     assert!(!prepared.segments && !on(&here, "eup0", "tcp-segmentation-offload")?);
@@ -439,7 +439,7 @@ fn merged_segments_reach_the_peer_as_one_packet() -> Result {
     }
     let bytes = received()? - before;
     assert!((300_000..320_000).contains(&bytes), "{bytes} bytes of 100 packets of 3054");
-    // A device that cuts nothing refuses them, and they are not offered to it.
+    // A device that cannot cut refuses them, and so they are not offered to it.
     run(&here, "ethtool -K eup0 tso off")?;
     assert!(send(&socket, MERGED, &merged()).is_err());
     assert!(!prepare(&device, wants)?.segments);
@@ -516,7 +516,7 @@ fn frames_that_the_peer_refuses_are_counted() -> Result {
     let lost = europa_port::Drops { received: 0, ..counters.read()? };
     assert_eq!(lost, europa_port::Drops::default());
 
-    let before = other.read()?.receive; // Linux there wants no such frames
+    let before = other.read()?.receive; // Linux there accepts no such frames.
     // Frames longer than the peer's MTU are not taken.
     run(&there, "ip link set eup1 mtu 500")?;
     in_namespace(&here, || {
@@ -562,8 +562,7 @@ fn next_hops_of_both_families() -> Result {
     }
     run(&there, "ip addr add 192.0.2.2/24 dev eup1")?;
     run(&there, "ip addr add 2001:db8::2/64 dev eup1 nodad")?;
-    // Neighbour discovery speaks from link-local addresses, once these are
-    // known to be unique.
+    // Neighbour discovery uses link-local addresses, once these are known to be unique.
     const PATIENCE: Duration = Duration::from_secs(1);
     let end = Instant::now() + Duration::from_secs(5);
     while run(&here, "ip -6 addr show tentative")?.contains("fe80")

@@ -1,12 +1,12 @@
-//! Prints what queueing costs a packet:
+//! Prints the cost of queueing for a packet:
 //!
 //! ```text
 //! cargo run --release -p europa-queue --example queueing
 //! ```
 //!
-//! "full" keeps four packets in each queue or more and puts one in for each taken out, in batches of 64;
-//! "one each" has every queue go empty and come back, the worst case. Times are for one packet
-//! put in *and* taken out, medians of nine.
+//! "full" keeps at least four packets in each queue and adds one for each removed one, in batches
+//! of 64. In "one each" every packet empties its queue, the worst case. Times are for adding *and*
+//! removing one packet, as medians of nine runs.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 use crate::node::{Amount, NONE, Node, Nodes};
 use crate::statistics::{Cause, Counters, PEAK, WAITING, set};
 
-/// Counts something for a node and all above it.
+/// Increments a counter of a node and all above it.
 pub(crate) fn count_up(
     nodes: &[Node],
     words: &[AtomicU64],

@@ -5,7 +5,7 @@ use crate::settings::Rate;
 
 /// Buckets never hold less than this: tokens between two ticks of the timer wheel must not be lost.
 const LEAST_BURST_NS: u64 = 4096;
-/// Times are kept far from overflow: 146 years.
+/// The largest time, far from an overflow: 146 years.
 const FAR_NS: u64 = 1 << 62;
 
 /// See the file. Both factors have 32 bits behind the point.
@@ -25,7 +25,7 @@ fn scaled(value: u64, factor: u64) -> u64 {
 }
 
 impl Bucket {
-    /// A full one.
+    /// A full bucket.
     pub(crate) fn new(rate: Rate, now_ns: u64) -> Self {
         let bits = rate.bits.max(8);
         let ns_per_byte = ((8_000_000_000_u128 << 32) / u128::from(bits)) as u64;
@@ -34,7 +34,7 @@ impl Bucket {
         Self { ns_per_byte, bytes_per_ns, burst_ns, full_ns: now_ns, full_fraction: 0 }
     }
 
-    /// Another rate; what is missing stays missing.
+    /// Changes the rate; the missing part remains missing.
     pub(crate) fn change(&mut self, rate: Rate, now_ns: u64) {
         let missing = scaled(self.full_ns.saturating_sub(now_ns), self.bytes_per_ns);
         *self = Self::new(rate, now_ns);
@@ -61,7 +61,7 @@ impl Bucket {
         bytes.clamp(1, 1 << 30) as u32
     }
 
-    /// It runs over: what it holds beyond its depth is lost.
+    /// Discards contents above its depth.
     #[inline]
     pub(crate) fn spill(&mut self, now_ns: u64) {
         if self.full_ns < now_ns {
@@ -69,8 +69,8 @@ impl Bucket {
         }
     }
 
-    /// Takes out what was sent. It may hold `extra` bytes more than its depth, for a child that
-    /// waited for its turn: in a round, a cap below its share brings less than a turn.
+    /// Takes out what was sent. It may contain `extra` bytes more than its depth, for a child that
+    /// waited for its turn: in one round, a cap below its share adds less than a turn.
     #[inline]
     pub(crate) fn charge(&mut self, now_ns: u64, bytes: u32, extra: u32) {
         let extra_ns = if extra > 0 { scaled(extra.into(), self.ns_per_byte) } else { 0 };
@@ -87,7 +87,7 @@ impl Bucket {
 mod tests {
     use super::*;
 
-    /// Sends packets whenever the bucket is open and says how many bytes passed in a second.
+    /// Sends packets whenever the bucket is open. Returns the bytes of a second.
     fn passed(rate: Rate, lengths: &[u32]) -> u64 {
         let (mut bucket, mut now, mut bytes) = (Bucket::new(rate, 0), 0, 0);
         for length in lengths.iter().cycle() {

@@ -12,11 +12,11 @@ use crate::settings::{Limit, Policy, QueueSettings, Share};
 use crate::tree::{Error, Id, PolicyState, Tree};
 
 impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
-    /// Sets a node's part of its parent; the port's cap is the port's rate. Nothing loses its
-    /// place.
+    /// Sets a node's part of its parent; the port's cap is the port's rate. All nodes keep their
+    /// places.
     ///
     /// # Errors
-    /// It has gone.
+    /// It has been removed.
     pub fn set_share(&mut self, id: Id, share: Share) -> Result<(), Error> {
         let node = self.get(id)?;
         self.shape(node, share);
@@ -50,7 +50,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Sets how much may wait. Waiting packets stay.
     ///
     /// # Errors
-    /// It has gone.
+    /// It has been removed.
     pub fn set_limit(&mut self, id: Id, limit: Limit) -> Result<(), Error> {
         let node = self.get(id)?;
         self.limit(node, limit);
@@ -60,7 +60,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Sets all of a queue.
     ///
     /// # Errors
-    /// It has gone, or is none.
+    /// It has been removed, or is no queue.
     pub fn set_queue(&mut self, id: Id, settings: QueueSettings) -> Result<(), Error> {
         let node = self.get(id)?;
         let found = self.nodes.at(node).level;

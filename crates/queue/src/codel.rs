@@ -1,4 +1,4 @@
-//! Controlled delay as RFC 8289 says it in section 5.
+//! Controlled delay by RFC 8289, section 5.
 
 use crate::settings::Codel;
 
@@ -10,7 +10,7 @@ pub(crate) enum Verdict {
     Signal,
 }
 
-/// A queue's state, section 5.1. Times of 0 stand for none.
+/// A queue's state, section 5.1. A time of 0 means unset.
 #[derive(Clone, Debug)]
 pub(crate) struct CodelState {
     pub(crate) settings: Codel,
@@ -70,7 +70,7 @@ impl CodelState {
             return Verdict::Signal;
         }
         self.dropping = true;
-        // Dropped not long ago: go on at the rate that worked.
+        // Packets were dropped recently: continue at the rate that worked.
         let delta = self.count.saturating_sub(self.last_count);
         let recent = now_ns.saturating_sub(self.drop_next_ns) < 16 * self.settings.interval_ns;
         self.count = if delta > 1 && recent { delta } else { 1 };

@@ -15,16 +15,16 @@ pub struct Due<T> {
     pub packet: T,
     /// Its bytes.
     pub length: u32,
-    /// To be marked (RFC 3168: CE) before it is sent.
+    /// Whether the caller must mark it (RFC 3168: CE) before sending.
     pub mark: bool,
     /// Index of the queue where it waited, see [`Id::index`].
     pub queue: u32,
 }
 
 impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
-    /// Takes out what may leave: packets of `budget_bytes`, which the last one may exceed, but no
-    /// more than `out` has room for. `dropped` gets the packets that are dropped instead. Returns
-    /// the bytes taken out. Times never go back.
+    /// Takes out packets that may leave: `budget_bytes`, which the last packet may exceed, but no
+    /// more packets than `out` has room for. `dropped` gets the packets that are dropped instead.
+    /// Returns the bytes taken out. Times must not decrease.
     pub fn dequeue(
         &mut self,
         now_ns: u64,
@@ -49,8 +49,8 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         sent
     }
 
-    /// When to call [`Self::dequeue`] next: `now_ns` if something may leave, a time that is not
-    /// after the next packet may leave if all wait for their rates, `None` if nothing waits.
+    /// When to call [`Self::dequeue`] next: `now_ns` if something may leave, the earliest possible
+    /// time of the next packet if all wait for their rates, `None` if no packet waits.
     pub fn next_due(&self, now_ns: u64) -> Option<u64> {
         let root = self.nodes.at(ROOT);
         if root.waiting.packets() == 0 {

@@ -1,4 +1,4 @@
-//! A packet comes.
+//! A packet arrives.
 
 use std::sync::atomic::AtomicU64;
 
@@ -9,15 +9,15 @@ use crate::red::Verdict;
 use crate::statistics::{Cause, PEAK, WAITING, hot, set};
 use crate::tree::{Id, PolicyState, Tree};
 
-/// So many nodes and their counters stay in a cache of the first two levels.
+/// Number of nodes that, with their counters, fit into the first two cache levels.
 const NEAR: usize = 512;
-/// How many packets before a packet the switch asks for [`Tree::prefetch_end`].
+/// Number of packets ahead for which the switch calls [`Tree::prefetch_end`].
 const SOON: usize = 4;
 
 impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
-    /// Puts a packet of `length` bytes into a queue; `ecn` says that it understands marks
-    /// (RFC 3168: ECT or CE). Says whether it waits; whatever is dropped, it or others in its
-    /// place, `dropped` gets. Times never go back.
+    /// Puts a packet of `length` bytes into a queue; `ecn` means that its flow supports marks (RFC
+    /// 3168: ECT or CE). Returns whether it waits; `dropped` gets the dropped packets, this one or
+    /// others. Times must not decrease.
     #[inline]
     pub fn enqueue(
         &mut self,
@@ -68,13 +68,14 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         true
     }
 
-    /// Whether there are more nodes than the nearest caches hold, so that it pays to fetch ahead.
+    /// Whether the nodes exceed the nearest caches, so that prefetching pays.
     #[inline]
     pub fn is_large(&self) -> bool {
         self.nodes.len() > NEAR
     }
 
-    /// Fetches what [`Self::enqueue`] will touch, for a caller that knows some packets ahead.
+    /// Prefetches the memory that [`Self::enqueue`] uses, for a caller that knows some packets
+    /// ahead.
     #[inline]
     pub fn prefetch(&self, queue: Id) {
         let index = queue.index();
@@ -84,7 +85,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         }
     }
 
-    /// Fetches the rest, which depends on that: for fewer packets ahead.
+    /// Prefetches the rest, which depends on the first part: for fewer packets ahead.
     #[inline]
     pub fn prefetch_end(&self, queue: Id) {
         if let Some(node) = self.nodes.get(queue.index() as usize) {
@@ -151,7 +152,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         }
     }
 
-    /// Drops from the head if that is the policy. Says why there is still no room.
+    /// Drops from the head if that is the policy. Returns the cause if there is still no room.
     #[cold]
     fn make_room(
         &mut self,
@@ -179,7 +180,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
             refusal = self.refusal(queue, length);
         }
         if refusal.is_some() {
-            // Others of the class hold what is missing: the queue is empty now.
+            // Other queues of the class use the missing room: this queue is empty now.
             publish(&self.nodes, self.words.as_ref(), queue);
             self.standing().quiet(queue);
         }

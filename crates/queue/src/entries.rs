@@ -2,18 +2,19 @@
 
 use crate::node::{Amount, NONE, Node};
 
-/// Longest packet; what is longer is counted as this.
+/// Longest packet; a longer one counts as this.
 pub(crate) const LONGEST: u32 = (1 << 24) - 1;
 const ECN: u32 = 1 << 31;
 const MARK: u32 = 1 << 30;
 
-/// Aligned: of those that lay across two cache lines, one in four, only the first was fetched.
+/// Aligned: otherwise one in four entries crosses two cache lines, and only the first is
+/// prefetched.
 #[derive(Clone, Copy)]
 #[repr(align(32))]
 struct Entry<T> {
     packet: T,
     since_ns: u64,
-    /// With [`ECN`] and [`MARK`].
+    /// Length, with [`ECN`] and [`MARK`].
     length: u32,
     next: u32,
 }
@@ -23,7 +24,7 @@ pub(crate) struct Taken<T> {
     pub(crate) packet: T,
     pub(crate) since_ns: u64,
     pub(crate) length: u32,
-    /// It understands marks.
+    /// Whether its flow supports marks.
     pub(crate) ecn: bool,
     /// The packet gets a mark.
     pub(crate) mark: bool,
@@ -32,8 +33,8 @@ pub(crate) struct Taken<T> {
 /// See the file.
 pub(crate) struct Entries<T> {
     entries: Vec<Entry<T>>,
-    /// Those in no queue, the one used last on top: it is still in the cache. Chained, each would have
-    /// to come from memory before it is known which is the next.
+    /// Unused entries, the last used one on top, because it is still in the cache. A chain would
+    /// need one memory access for each step.
     free: Vec<u32>,
     capacity: usize,
 }
@@ -108,7 +109,7 @@ impl<T: Copy> Entries<T> {
         }
     }
 
-    /// Fetches the entry that a packet gets before which this many come.
+    /// Prefetches the entry for the packet after this many others.
     #[inline]
     pub(crate) fn prefetch_free(&self, before: usize) {
         let free = self.free.len().checked_sub(before + 1).and_then(|at| self.free.get(at));

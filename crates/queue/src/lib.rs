@@ -17,7 +17,7 @@
 //! | file         | concern                                                     |
 //! |--------------|-------------------------------------------------------------|
 //! | `settings`   | what can be set                                             |
-//! | `tree`       | nodes come and go while packets wait                        |
+//! | `tree`       | adds and removes nodes while packets wait                       |
 //! | `change`     | rates, weights, limits and policies change meanwhile        |
 //! | `enqueue`    | a packet comes: limits, policies                            |
 //! | `dequeue`    | packets leave                                               |
@@ -38,41 +38,41 @@
 //!
 //! 1. A child without *cap* left (a token bucket) is skipped until the bucket refills.
 //! 2. Children with *guarantee* left (another token bucket) send first, packet by packet in a
-//!    circle. This is charged to the guarantee alone.
-//! 3. Then, those that have work share by *weight*: deficit round robin (Shreedhar and Varghese,
-//!    SIGCOMM 1995) in bytes, in the form in which the last packet of a turn may overdraw and is
-//!    charged to the next turn (surplus round robin; Floyd's and Jacobson's link-sharing used it).
-//!    So no level needs the next packet's length before it is taken.
+//!   circle. This is charged to the guarantee alone.
+//! 3. Then the children with work share by *weight*: deficit round robin (Shreedhar and Varghese,
+//!   SIGCOMM 1995) in bytes, in the form in which the last packet of a turn may overdraw and is
+//!   charged to the next turn (surplus round robin; Floyd's and Jacobson's link-sharing used it).
+//!   So no level needs the next packet's length before it is taken.
 //!
-//! So a child gets its guarantee, and of the unguaranteed rest its share by weight; unused shares
-//! go to others. Guarantees of siblings must fit into their parent's assured rate; the caller that
-//! admits them checks this. A policy may mark instead of dropping: then [`Due::mark`] is set, and
-//! the caller marks.
+//! So a child gets its guarantee, and its share by weight of the rest; other children use unused
+//! shares. Guarantees of siblings must fit into their parent's assured rate; the caller that admits
+//! them checks this. A policy may mark instead of dropping: then [`Due::mark`] is set, and the
+//! caller marks.
 //!
 //! # Bounds
 //!
 //! - Between two children that always have work, what they sent per weight differs at no time by
 //!   more than a turn and a packet of each. The lightest child's turn is one quantum to two.
 //! - A cap is kept to within the burst, a turn, a packet, and 4 µs of the rate.
-//! - A packet of a guaranteed child waits for no more than one packet of each of its
-//!   guaranteed siblings for each of its own before it, and the packet that is being sent.
+//! - A packet of a guaranteed child waits for no more than one packet of each of its guaranteed
+//!   siblings for each of its own before it, and the packet that is being sent.
 //! - Cost: constant in the number of queues. A packet k times as long as the quantum takes k turns.
 //! - No allocation after a queue has been made; the caller's `Vec` is never grown.
 //!
 //! # Memory
 //!
-//! A node (queue, router, slice, scheduler) takes 64 bytes that packets touch, and 320 of statistics,
-//! of them 64 touched by packets. Capped, guaranteed, RED or CoDel nodes and changes touch some 320
-//! more. A packet that waits takes 36 bytes where `T` is a `u64`. All of it is reserved at the start.
-//! Unused pages cost only address space, except for the statistics of [`Tree::new`]. In a tree with
-//! more than 512 nodes, each has 32 bytes more, and a class of 64 children or more 4 to 8 for each
-//! child, reserved when it is added.
+//! A node (queue, router, slice, scheduler) takes 64 bytes that packets touch, and 320 of
+//! statistics, of them 64 touched by packets. Capped, guaranteed, RED or CoDel nodes and changes
+//! touch some 320 more. A packet that waits takes 36 bytes where `T` is a `u64`. All of it is
+//! reserved at the start. Unused pages cost only address space, except for the statistics of
+//! [`Tree::new`]. In a tree with more than 512 nodes, each has 32 bytes more, and a class of 64
+//! children or more 4 to 8 for each child, reserved when it is added.
 //!
-//! With very many queues, memory is what a packet waits for. The caller can announce the queues of
-//! its next packets ([`Tree::prefetch`]); the tree itself prefetches the queues whose turns come
-//! next. Lists alone would name the next only when the one before has come from memory: so large
-//! classes write down in which order their children have come to stand in line. The order is a hint;
-//! the lists decide whose turn it is.
+//! With very many queues, memory accesses dominate. The caller can announce the queues of its next
+//! packets ([`Tree::prefetch`]); the tree itself prefetches the queues whose turns come next. A
+//! list gives the next child only after the former one is read from memory. So large classes also
+//! record the order in which their children joined the list. The order is a hint; the lists decide
+//! whose turn it is.
 
 mod account;
 mod bucket;

@@ -1,5 +1,5 @@
-//! The tree's nodes: port, schedulers, slices, routers and queues are all one kind of record
-//! of one cache line, so that a packet's way through a level touches one line.
+//! The tree's nodes: port, schedulers, slices, routers and queues are all one kind of record of one
+//! cache line, so that a packet uses one line at each level.
 
 /// No node, no entry.
 pub(crate) const NONE: u32 = u32::MAX;
@@ -12,13 +12,13 @@ pub(crate) const ROOT: u32 = 0;
 pub enum Level {
     /// The tree's root.
     Port,
-    /// A part of the port with a rate of its own.
+    /// A part of the port with a separate rate.
     Scheduler,
     /// A slice's part of a scheduler.
     Slice,
     /// A router's part of its slice.
     Router,
-    /// Where packets wait.
+    /// Contains the waiting packets.
     Queue,
 }
 
@@ -35,15 +35,15 @@ impl Level {
     }
 }
 
-/// Where a node stands with its parent.
+/// A node's state in its parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum State {
     /// Nothing under it may be sent.
     Idle,
-    /// In its parent's list, to be sent from when its turn comes.
+    /// In its parent's list, waiting for its turn.
     Ready,
-    /// Not in the list until its cap allows more.
+    /// Not in the list, waiting for its cap.
     Capped,
 }
 
@@ -83,13 +83,13 @@ impl Amount {
         (self.0 >> 32) as u32
     }
 
-    /// So much more. Limits see to it that neither half overflows.
+    /// Adds. Limits prevent an overflow of either half.
     #[inline]
     pub(crate) fn add(&mut self, more: Self) {
         self.0 = self.0.wrapping_add(more.0);
     }
 
-    /// So much less, which was there.
+    /// Subtracts, which must not underflow.
     #[inline]
     pub(crate) fn take(&mut self, less: Self) {
         self.0 = self.0.wrapping_sub(less.0);
@@ -106,11 +106,10 @@ pub(crate) struct Node {
     pub(crate) next: u32,
     pub(crate) prev: u32,
     pub(crate) parent: u32,
-    /// The rest of its turn. Below zero when the last packet was longer than what was left: charged
-    /// to the next turn.
+    /// The rest of its turn. Negative if the last packet was longer than the rest: the next turn is
+    /// charged.
     pub(crate) deficit: i32,
-    /// Of a queue, the entry that waits longest; of a class, whose turn it is among those with
-    /// guarantees.
+    /// In a queue, the oldest entry; in a class, the next child with a guarantee.
     pub(crate) first: u32,
     /// Of a queue, the newest entry; of a class, whose turn it is by weight among all that are
     /// ready.
@@ -119,9 +118,9 @@ pub(crate) struct Node {
     pub(crate) byte_limit: u32,
     pub(crate) peak_packets: u32,
     pub(crate) peak_bytes: u32,
-    /// Of a class, the turn of a child of weight 1, in bytes.
+    /// In a class, the turn of a child of weight 1, in bytes.
     pub(crate) unit: u32,
-    /// Where it stands in its parent's [`Order`](crate::order::Order).
+    /// Its position in its parent's [`Order`](crate::order::Order).
     pub(crate) place: u32,
     pub(crate) weight: u16,
     /// How often the record has been used for another node.
@@ -156,14 +155,14 @@ impl Node {
         }
     }
 
-    /// Whether something under it may be sent.
+    /// Whether packets under it may be sent.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.second != NONE
     }
 
-    /// Notes the waiting packets, if they are a new maximum. Before anything leaves is enough: only
-    /// then it has been at its highest. Says whether it was.
+    /// Notes a new maximum of waiting packets. It is enough to call it before a packet leaves: only
+    /// then can it be a maximum. Returns whether it is one.
     #[inline]
     pub(crate) fn note_peak(&mut self) -> bool {
         let (packets, bytes) = (self.waiting.packets(), self.waiting.bytes());
@@ -175,7 +174,7 @@ impl Node {
         is_higher
     }
 
-    /// Its peaks as the statistics have them.
+    /// Its peaks in the form of the statistics.
     pub(crate) fn peak(&self) -> u64 {
         Amount::of(self.peak_packets, self.peak_bytes).0
     }
@@ -207,7 +206,7 @@ pub(crate) trait Nodes {
     /// The bytes of a node's turn: at most 16384 times 65535, below 2^30.
     fn turn(&self, node: u32) -> u32;
 
-    /// Gives a node another turn's worth.
+    /// Adds one turn to a node.
     fn grant(&mut self, node: u32);
 }
 

@@ -5,16 +5,16 @@
 
 use crate::node::Node;
 
-/// Fewer children take turns so seldom, where classes are many, that what is fetched for the turns
-/// after the next is gone by then, and the order costs more than it saves.
+/// With fewer children, turns are so rare in large trees that prefetched memory has left the cache
+/// by then, so the order costs more than it saves.
 const MANY: u32 = 64;
 
-/// Of one class. Small trees have none.
+/// The order of one class. Small trees have none.
 #[derive(Default)]
 pub(crate) struct Order {
-    /// A power of two, at least as many as there are children.
+    /// A power of two, at least the number of children.
     ring: Vec<u32>,
-    /// How many have come.
+    /// Number of children that have joined so far.
     tail: u32,
 }
 
@@ -32,7 +32,7 @@ impl Order {
         place as usize & self.ring.len().wrapping_sub(1)
     }
 
-    /// A node goes to the end of the line, if `goes`: no jump, as that is as random as lengths are.
+    /// Appends a node, if `goes`. Without a branch, as lengths are random.
     #[inline]
     pub(crate) fn append(&mut self, index: u32, node: &mut Node, goes: bool) {
         let slot = self.slot(self.tail);
@@ -43,7 +43,7 @@ impl Order {
         }
     }
 
-    /// The node so many places behind this one; none if there is none, or if it is not known.
+    /// The node this many places after this one; `None` if there is none, or if it is unknown.
     #[inline]
     pub(crate) fn behind(&self, node: &Node, places: u32) -> Option<u32> {
         let is_there = self.tail.wrapping_sub(node.place) > places;

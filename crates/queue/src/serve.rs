@@ -12,7 +12,8 @@ use crate::standing::{Shape, Standing};
 use crate::statistics::{BYTES, Cause, Counters, Hot, PACKETS, PEAK, WAITING, add, set, waited};
 use crate::tree::PolicyState;
 
-/// How many turns ahead a node is fetched, where its class has an order: 6, 12 and 16 were no better.
+/// Number of turns ahead for which a node is prefetched, if its class has an order: 6, 12 and 16
+/// are no better.
 const FAR: u32 = 8;
 
 /// The parts of the tree that a visit needs.
@@ -28,8 +29,8 @@ pub(crate) struct Visit<'a, T, F> {
     pub(crate) is_large: bool,
 }
 
-/// A level of the tree: what is asked for packets from above. The compiler makes code of its own for
-/// each, so that repeated branches of one do not confuse the predictions of another.
+/// A level of the tree, from which the level above takes packets. The compiler makes separate code
+/// for each, so that repeated branches of one do not confuse the predictions of another.
 trait Level {
     const IS_QUEUE: bool;
 
@@ -104,7 +105,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         self.out.len() < self.out.capacity()
     }
 
-    /// Whether something may leave now.
+    /// Whether a packet may leave now.
     pub(crate) fn is_ready(&self) -> bool {
         let Standing { nodes, shapes, .. } = &self.standing;
         let root = nodes.at(ROOT);
@@ -167,7 +168,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         (child, self.capped(child, allowed.min(tokens)))
     }
 
-    /// How many of the bytes its cap lets pass.
+    /// How many of the bytes the child's cap permits.
     fn capped(&self, child: u32, allowed: u32) -> u32 {
         if self.standing.nodes.at(child).flags & CAP == 0 {
             return allowed;
@@ -175,8 +176,8 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         allowed.min(self.standing.shapes[child as usize].cap.tokens(self.now_ns))
     }
 
-    /// Prefetches the memory of siblings whose turns come soon, each part as soon as the one before
-    /// is there: the node, then its target, then the next packets.
+    /// Prefetches the memory of siblings with the next turns, each part once the former one is
+    /// there: the node, then its target, then the next packets.
     #[inline(always)]
     fn fetch_ahead(&self, class: u32, node: u32, is_queue: bool) {
         let Standing { nodes, orders, .. } = &self.standing;
@@ -201,7 +202,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
             if let Some(order) = orders.get(later as usize) {
                 europa_pool::prefetch(order);
             }
-            // A class's order is read from where its first child stands.
+            // A class's order is read from the position of its first child.
             let soon = behind(2).second;
             if let Some(order) = orders.get(soon as usize)
                 && let Some(first) = nodes.get(nodes.at(soon).second as usize)
@@ -211,8 +212,8 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         }
     }
 
-    /// The same from one to the next, where no order is kept: three turns ahead the node, two turns its
-    /// target.
+    /// The same along the list, if there is no order: the node three turns ahead, its target two
+    /// turns ahead.
     #[inline]
     fn fetch_near(&self, this: &Node, is_queue: bool) {
         let Standing { nodes, .. } = &self.standing;
@@ -240,7 +241,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
         }
     }
 
-    /// Fetches the packet with which a router's next visit begins, if it goes on with the same queue.
+    /// Prefetches the first packet of a router's next visit, if that continues with the same queue.
     #[inline]
     fn fetch_first(&self, router: u32) {
         let Standing { nodes, .. } = &self.standing;
@@ -347,7 +348,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
             self.settle_emptied(class, node, turn, is_queue);
             return;
         }
-        // A child without siblings takes nothing from others.
+        // A child without siblings needs no limit.
         if this.next != node {
             // No jump: whether the turn is over is as random as lengths are. Nothing overflows, as a
             // turn exceeds the rest of it by a packet at most.
@@ -403,7 +404,7 @@ impl<T: Copy, F: FnMut(T, Cause)> Visit<'_, T, F> {
             if is_queue && flags & (RED | CODEL) != 0 {
                 self.has_emptied(node);
             }
-            // Only this node: the one above is settled next.
+            // Only this node: the one above is handled next.
             self.standing.stand_aside(node);
             return;
         }

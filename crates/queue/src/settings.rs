@@ -13,8 +13,8 @@ pub struct Settings {
     pub nodes: u32,
     /// Most packets that wait at a time.
     pub packets: u32,
-    /// The turn of the lightest of several children; within 64 to 16384. The longest packet of the
-    /// port is best: a packet k times as long takes k turns.
+    /// The turn of the lightest of several children; within 64 to 16384. Use the longest packet of
+    /// the port: a packet k times as long takes k turns.
     pub quantum_bytes: u32,
 }
 
@@ -25,14 +25,14 @@ impl Settings {
     }
 }
 
-/// A rate and how far it may be exceeded for a moment.
+/// A rate, and a burst above it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
     /// Bits a second; at least 8.
     pub bits: u64,
     /// Depth of the token bucket. The rate is reached only if this is at least the rate's bytes
-    /// between two calls of `dequeue`, and while the others have their turns; the last packet may
-    /// overdraw it.
+    /// between two calls of `dequeue`, and during the turns of others; the last packet may overdraw
+    /// it.
     pub burst_bytes: u64,
 }
 
@@ -88,17 +88,17 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// As much as the tree has room for, up to 4 GiB.
+    /// As much as the tree's room, up to 4 GiB.
     pub const NONE: Self = Self { packets: u32::MAX, bytes: u32::MAX };
 }
 
-/// The packets that are dropped when there is no room, or before.
+/// Which packets are dropped if there is no room, or earlier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum Policy {
-    /// The packet that comes.
+    /// The arriving packet.
     #[default]
     Tail,
-    /// Those that wait longest, to make room for the one that comes.
+    /// The oldest packets, to make room for the arriving one.
     Head,
     /// Arriving packets, the more likely the longer the average queue.
     Red(Red),
@@ -119,8 +119,8 @@ pub struct Red {
     pub probability: f64,
     /// Each packet moves the mean by 2^-shift of its distance from the length.
     pub shift: u8,
-    /// How long the port takes for a typical packet: while nothing waits, the mean shrinks as
-    /// if such packets came.
+    /// The port's time for a typical packet: while no packet waits, the mean shrinks as if such
+    /// packets arrived.
     pub packet_ns: u64,
     /// Mark packets with ECN instead of dropping them, up to `max_bytes`.
     pub ecn: bool,
@@ -131,7 +131,7 @@ pub struct Red {
 pub struct Codel {
     /// A waiting time that is fine.
     pub target_ns: u64,
-    /// How long all may wait longer before one is dropped.
+    /// Time for which all packets may wait longer before one is dropped.
     pub interval_ns: u64,
     /// Mark packets with ECN instead of dropping them.
     pub ecn: bool,
@@ -149,7 +149,7 @@ impl Default for Codel {
 pub struct QueueSettings {
     /// Its share of its router's rate.
     pub share: Share,
-    /// Most that waits in it.
+    /// Limit of waiting packets.
     pub limit: Limit,
     /// The packets that are dropped at this limit.
     pub policy: Policy,

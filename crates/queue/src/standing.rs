@@ -11,7 +11,7 @@ use crate::wheel::Wheel;
 pub(crate) struct Shape {
     pub(crate) cap: Bucket,
     pub(crate) guarantee: Bucket,
-    /// Neighbours in the cyclic list of those siblings that have some of their guarantee left.
+    /// Neighbours in the cyclic list of siblings with guarantee left.
     pub(crate) next: u32,
     pub(crate) prev: u32,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Standing<'a> {
 }
 
 impl Standing<'_> {
-    /// Looks at the nodes whose time has come.
+    /// Checks the nodes whose timers have expired.
     pub(crate) fn fire(&mut self) {
         let now_ns = self.now_ns;
         while let Some(node) = self.wheel.pop(now_ns) {
@@ -46,7 +46,7 @@ impl Standing<'_> {
         }
     }
 
-    /// Has a node that is ready go first.
+    /// Gives a ready node precedence.
     pub(crate) fn assure(&mut self, node: u32) {
         let Node { parent, flags, .. } = *self.nodes.at(node);
         if flags & ASSURED != 0 {
@@ -65,7 +65,7 @@ impl Standing<'_> {
         (shape.prev, shape.next) = (prev, next);
     }
 
-    /// Ends that; its place among those that share by weight it has kept.
+    /// Ends that; it has kept its place among the siblings that share by weight.
     pub(crate) fn forgo(&mut self, node: u32) {
         self.nodes.at_mut(node).flags &= !ASSURED;
         let Shape { next, prev, .. } = self.shapes[node as usize];
@@ -100,7 +100,7 @@ impl Standing<'_> {
         this.deficit = this.deficit.min(0);
     }
 
-    /// Has a node that has got work stand in line, and with it those above it that had none.
+    /// Lists a node that has got work, and with it all nodes above that had none.
     pub(crate) fn activate(&mut self, mut node: u32) {
         while node != ROOT {
             let &Node { state, flags, parent, .. } = self.nodes.at(node);
@@ -116,7 +116,7 @@ impl Standing<'_> {
         }
     }
 
-    /// Says whether the node is in its parent's list now.
+    /// Lists a node with a cap. Returns whether it is in its parent's list now.
     #[inline(never)]
     fn activate_shaped(&mut self, node: u32, flags: u8) -> bool {
         let shape = &mut self.shapes[node as usize];
@@ -146,7 +146,7 @@ impl Standing<'_> {
         self.goes(node, true);
     }
 
-    /// Notes that a node goes to the end of its parent's line, if `goes`.
+    /// Notes that a node moves to the end of its parent's list, if `goes`.
     #[inline]
     pub(crate) fn goes(&mut self, node: u32, goes: bool) {
         let this = self.nodes.at_mut(node);
@@ -155,8 +155,8 @@ impl Standing<'_> {
         }
     }
 
-    /// Takes a node that has no work left out of line, and those above it that have none either.
-    /// The unused part of its turn is lost, the excess stays charged.
+    /// Removes a node without work from its list, and with it all nodes above without work. The
+    /// unused part of its turn is lost, an excess remains charged.
     #[inline]
     pub(crate) fn quiet(&mut self, mut node: u32) {
         while node != ROOT && !self.nodes.at(node).has_work() {

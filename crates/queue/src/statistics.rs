@@ -1,9 +1,9 @@
-//! Counters of packets, in memory that others may read meanwhile.
+//! Counters of packets, in memory that other processes may read.
 //!
-//! One thread writes them, with plain stores; a reader that maps them sees each word whole. Of memory
-//! for n nodes ([`WORDS`] each) the first 8 n words are *hot*, 8 for each node at its
-//! [`Id::index`](crate::Id::index), one cache line; the other 32 n are *cold*, 32 for each node in the
-//! same order. Layout 2:
+//! One thread writes them, with plain stores; a reader that maps them sees each word whole. Of
+//! memory for n nodes ([`WORDS`] each) the first 8 n words are *hot*, 8 for each node at its
+//! [`Id::index`](crate::Id::index), one cache line; the other 32 n are *cold*, 32 for each node in
+//! the same order. Layout 2:
 //!
 //! | hot     | content                                                                       |
 //! |---------|-------------------------------------------------------------------------------|
@@ -24,18 +24,18 @@
 //!
 //! Cold words 8 to 31 are written each 64th time only, as each is a cache line that a packet would
 //! wait for: the count is the word plus the lag of its lowest 8 bits behind the hot ones, as a
-//! signed byte. So it matters little which of the two was read first.
+//! signed byte. So the order of reading the two has little effect.
 //!
 //! A class's words are the sums of its queues, also of removed ones, but it has no waiting times: a
-//! reader adds those of the queues. Its hot word 2 is brought up to date when a packet leaves, is
-//! dropped from a head or handed back, not when one comes; so is word 3 of all: if word 2 is more,
-//! that is the highest. That saves 16 stores a packet.
+//! reader adds those of the queues. Its hot word 2 is updated when a packet leaves, is dropped from
+//! a head or handed back, but not when one arrives. The same holds for word 3 of all nodes: if word
+//! 2 is larger, that is the maximum. This saves 16 stores a packet.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of a node.
 pub const WORDS: usize = 40;
-/// Of them, for waiting times.
+/// Number of classes of waiting times.
 pub const BUCKETS: usize = 24;
 /// Version of the layout.
 pub const LAYOUT: u32 = 2;
@@ -52,7 +52,7 @@ const HANDED_BACK: usize = 0;
 const DROPS: usize = 1;
 const DROPPED_BYTES: usize = 7;
 const WAITED: usize = 8;
-/// How often a cold word of waiting times is written.
+/// Number of packets after which a cold word of waiting times is written.
 const LAG: u64 = 64;
 
 /// Why a packet was dropped.
@@ -70,7 +70,7 @@ pub enum Cause {
     Share,
     /// The tree's own room.
     Room,
-    /// There is no such queue, any more. Counted by the caller alone.
+    /// The queue does not exist, or no longer. Only the caller counts this.
     Gone,
 }
 
@@ -146,8 +146,8 @@ impl Statistics {
         self.drops.iter().sum()
     }
 
-    /// A time that this part of the packets did not wait, to within a factor of two; 0 if none
-    /// left.
+    /// A lower bound of the waiting time of this part of the packets, to within a factor of two; 0
+    /// if none left.
     pub fn waited_ns(&self, part: f64) -> u64 {
         let wanted = part * self.waited.iter().sum::<u64>() as f64;
         let mut sum = 0;
@@ -175,7 +175,7 @@ pub(crate) fn hot(words: &[AtomicU64]) -> &[Hot] {
     words.as_chunks().0
 }
 
-/// One writer: a load and a store do.
+/// There is one writer, so a load and a store suffice.
 #[inline]
 pub(crate) fn add(word: &AtomicU64, count: u64) {
     word.store(word.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
@@ -196,7 +196,7 @@ pub(crate) fn waited(hot: &Hot, ns: u64) -> Option<u32> {
     let mut counts = word.load(Ordering::Relaxed).wrapping_add(one);
     let count = counts >> shift & 0xff;
     if count == 0 {
-        // The next count is none of its business.
+        // The carry must not change the next count.
         counts = counts.wrapping_sub(one << 8);
     }
     set(word, counts);
@@ -211,7 +211,7 @@ pub(crate) struct Counters<'a> {
 }
 
 impl<'a> Counters<'a> {
-    /// Of a node that the tree has: it has looked that all words are there.
+    /// The counters of an existing node: the tree has checked that all words exist.
     #[inline]
     pub(crate) fn hot(self) -> &'a Hot {
         &hot(self.words)[self.node]

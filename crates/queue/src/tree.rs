@@ -19,7 +19,7 @@ const GENERATION_MASK: u16 = (1 << (32 - INDEX_BITS)) - 1;
 /// A weight has 16 bits.
 const POWERS: usize = 16;
 
-/// Names a node until it is removed; 4096 uses of its place later it might name another one.
+/// Names a node until it is removed; after 4096 further uses of its place it may name another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id(u32);
 
@@ -27,7 +27,7 @@ impl Id {
     /// The root of each tree.
     pub const PORT: Self = Self(ROOT);
 
-    /// Where its statistics are.
+    /// Position of its statistics.
     #[inline]
     pub const fn index(self) -> u32 {
         self.0 & INDEX_MASK
@@ -37,10 +37,10 @@ impl Id {
 /// Why a tree is not changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No such node, any more.
+    /// The node does not exist, or no longer.
     #[error("there is no such scheduler, slice, router or queue any more")]
     Gone,
-    /// Nothing of this kind can be where it is wanted.
+    /// A node of this kind is not possible there.
     #[error("found a {found:?} where another level is wanted")]
     Level {
         /// The level of the named node.
@@ -49,10 +49,10 @@ pub enum Error {
     /// All nodes are in use.
     #[error("no room: all {capacity} schedulers, slices, routers and queues are in use")]
     Full {
-        /// How many there are.
+        /// The capacity.
         capacity: u32,
     },
-    /// The slice has such a queue.
+    /// The slice has this queue already.
     #[error("the slice has a queue {local} already")]
     Taken {
         /// The queue's number in its slice.
@@ -81,16 +81,16 @@ struct Kin {
     child: u32,
     next: u32,
     prev: u32,
-    /// Of a queue, its number in the slice.
+    /// For a queue, its number in the slice.
     local: Option<u16>,
-    /// Of a class, how many children have a weight of 2^n to 2^(n+1)-1.
+    /// For a class, the numbers of children with a weight of 2^n to 2^(n+1)-1.
     weights: [u32; POWERS],
-    /// Of a slice, its queues by number.
+    /// For a slice, its queues by number.
     queues: Vec<u32>,
 }
 
-/// One port's queues. `T` stands for a packet, `S` is the memory for statistics, as [`Statistics`]
-/// reads it.
+/// One port's queues. `T` represents a packet; `S` is the memory for statistics, in the layout of
+/// [`Statistics`].
 pub struct Tree<T, S = Box<[AtomicU64]>> {
     pub(crate) nodes: Vec<Node>,
     pub(crate) shapes: Vec<Shape>,
@@ -100,7 +100,8 @@ pub struct Tree<T, S = Box<[AtomicU64]>> {
     pub(crate) policies: Vec<PolicyState>,
     pub(crate) words: S,
     pub(crate) now_ns: u64,
-    /// Some class below the port has, or had, a limit: without, a packet need not ask each.
+    /// Whether a class below the port has or had a limit: without one, a packet need not check
+    /// each.
     pub(crate) has_limits: bool,
     kin: Vec<Kin>,
     free: Vec<u32>,
@@ -121,7 +122,7 @@ impl<T: Copy> Tree<T> {
 }
 
 impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
-    /// An empty tree that counts in `words`.
+    /// An empty tree with counters in `words`.
     ///
     /// # Errors
     /// There are fewer than [`Tree::words`].
@@ -157,7 +158,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         new
     }
 
-    /// Times never go back.
+    /// Sets the time, which must not decrease.
     #[inline]
     pub(crate) fn advance(&mut self, now_ns: u64) -> u64 {
         self.now_ns = self.now_ns.max(now_ns);
@@ -196,7 +197,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         node
     }
 
-    /// Its part of the lists of nodes with work.
+    /// The part with the lists of nodes with work.
     #[inline]
     pub(crate) fn standing(&mut self) -> Standing<'_> {
         let Self { nodes, shapes, wheel, orders, now_ns, .. } = self;
@@ -241,7 +242,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         Ok((node, level))
     }
 
-    /// Has a large tree know in which order its nodes stand in line.
+    /// Prepares a large tree to record the order of its nodes.
     fn reserve_order(&mut self, parent: u32) {
         if !self.is_large() {
             return;
@@ -256,7 +257,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Adds a scheduler to the port, a slice to a scheduler, or a router to a slice.
     ///
     /// # Errors
-    /// The parent has gone, or is a router or queue; or there is no room.
+    /// The parent has been removed, or is a router or queue; or there is no room.
     pub fn add_class(&mut self, parent: Id, share: Share, limit: Limit) -> Result<Id, Error> {
         match self.level(parent)? {
             found @ (Level::Router | Level::Queue) => Err(Error::Level { found }),
@@ -267,7 +268,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Adds a queue to a router; `local` is its number in the slice.
     ///
     /// # Errors
-    /// The router has gone or is none, the slice has that queue, or there is no room.
+    /// The router has been removed or is no router, the slice has that queue, or there is no room.
     pub fn add_queue(
         &mut self,
         router: Id,
@@ -289,10 +290,10 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         Ok(id)
     }
 
-    /// Adds a queue without a number in the slice: only the receiver of its name can use it.
+    /// Adds a queue without a number in the slice: only the holder of its id can use it.
     ///
     /// # Errors
-    /// The router has gone or is none, or there is no room.
+    /// The router has been removed or is no router, or there is no room.
     pub fn add_unnumbered(&mut self, router: Id, settings: QueueSettings) -> Result<Id, Error> {
         self.parent(router, Level::Router)?;
         let (node, _) = self.add(router, settings.share, settings.limit)?;
@@ -319,15 +320,15 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// The kind of a node.
     ///
     /// # Errors
-    /// It has gone.
+    /// It has been removed.
     pub fn level(&self, id: Id) -> Result<Level, Error> {
         Ok(self.nodes.at(self.get(id)?).level)
     }
 
-    /// Removes a node and all below it. The packets that waited there are handed back.
+    /// Removes a node and all below it, and hands back the packets that waited there.
     ///
     /// # Errors
-    /// It has gone, or is the port.
+    /// It has been removed, or is the port.
     pub fn remove(&mut self, id: Id, mut handed_back: impl FnMut(T)) -> Result<(), Error> {
         let node = self.get(id)?;
         if node == ROOT {
@@ -337,7 +338,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         Ok(())
     }
 
-    /// Hands back those waiting packets that are not to be kept. The others keep their places.
+    /// Hands back the waiting packets for which `keep` is false. The others keep their places.
     pub fn retain(&mut self, keep: impl Fn(&T) -> bool, mut handed_back: impl FnMut(T)) {
         for queue in 0..self.nodes.len() as u32 {
             let &Node { level, waiting, parent, .. } = self.nodes.at(queue);
@@ -413,13 +414,13 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
         self.nodes.at_mut(parent).unit = unit;
     }
 
-    /// How many packets wait in or under a node; 0 if it has gone.
+    /// Number of packets that wait in or under a node; 0 if it has been removed.
     #[inline]
     pub fn waiting(&self, id: Id) -> u32 {
         self.find(id).map_or(0, |node| self.nodes.at(node).waiting.packets())
     }
 
-    /// Whether a queue's policy marks packets that understand it, so that it matters which do.
+    /// Whether a queue's policy marks packets, so that the ECN field matters.
     #[inline]
     pub fn marks(&self, queue: Id) -> bool {
         let Some(node) = self.find(queue) else { return false };
@@ -431,12 +432,12 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
             }
     }
 
-    /// How many packets wait.
+    /// Number of waiting packets.
     pub fn len(&self) -> u32 {
         self.nodes.at(ROOT).waiting.packets()
     }
 
-    /// Whether none does.
+    /// Whether no packet waits.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -444,7 +445,7 @@ impl<T: Copy, S: AsRef<[AtomicU64]>> Tree<T, S> {
     /// Counters of a node's packets.
     ///
     /// # Errors
-    /// It has gone.
+    /// It has been removed.
     pub fn statistics(&self, id: Id) -> Result<Statistics, Error> {
         let index = self.get(id)?;
         let Node { waiting, peak_packets, peak_bytes, .. } = *self.nodes.at(index);

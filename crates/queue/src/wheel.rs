@@ -41,7 +41,7 @@ impl Wheel {
         Self { tick: 0, earliest: u64::MAX, heads, busy: [0; LEVELS], timers }
     }
 
-    /// Gives one more node a timer.
+    /// Adds a node with a timer.
     pub(crate) fn push(&mut self) {
         self.timers.push(IDLE);
     }
@@ -62,7 +62,8 @@ impl Wheel {
 
     fn place(&mut self, node: u32, tick: u64) {
         let tick = if tick ^ self.tick < HORIZON { tick } else { self.tick | (HORIZON - 1) };
-        // The slots of a level differ from now in that level's bits, and in none above.
+        // A slot of a level differs from the present time in that level's bits, and in no higher
+        // ones.
         let differs = (tick ^ self.tick) | 1;
         let level = ((63 - differs.leading_zeros()) / SLOT_BITS) as usize;
         let slot = (tick >> (SLOT_BITS * level as u32)) as usize % SLOTS;

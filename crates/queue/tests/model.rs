@@ -87,7 +87,7 @@ struct Model {
     nodes: Vec<(Id, Id)>,
     queues: HashMap<Id, (QueueSettings, VecDeque<(u32, u32)>)>,
     gone: HashSet<Id>,
-    /// Serial numbers that are somewhere.
+    /// Serial numbers of present packets.
     inside: HashSet<u32>,
 }
 
@@ -106,7 +106,7 @@ impl Model {
         queues.get(at % queues.len().max(1)).map_or(Id::PORT, |(id, _)| *id)
     }
 
-    /// Marks a node and all below it as gone; returns the packets that waited there.
+    /// Marks a node and all below it as removed. Returns the packets that waited there.
     fn remove(&mut self, id: Id) -> Vec<u32> {
         self.gone.insert(id);
         let children: Vec<Id> = self
@@ -141,7 +141,7 @@ fn dequeue(
     prop_assert!(out.len() <= room);
     let last = out.last().map_or(0, |due| u64::from(due.length));
     prop_assert!(bytes == 0 || bytes - last < budget);
-    // Those of a queue leave in order; drops among them.
+    // A queue's packets leave in order; drops are in the same order.
     let mut leave: HashMap<Id, Vec<u32>> = HashMap::new();
     for due in &out {
         prop_assert!(due.is_from(due.packet.0));
@@ -314,7 +314,7 @@ proptest! {
         let mut tree: Tree<(Id, u32)> = Tree::new(settings);
         let mut model = Model::default();
         let (mut now, mut serial) = (0, 0);
-        // Something to begin with.
+        // An initial tree.
         for (level, parent) in [(0, 0), (1, 0), (2, 1)] {
             let parent = if level == 0 { Id::PORT } else { model.nodes[parent].0 };
             let id = tree.add_class(parent, Share::weight(1), Limit::NONE).unwrap();
@@ -331,7 +331,7 @@ proptest! {
                 prop_assert!(statistics.peak >= statistics.waiting);
             }
         }
-        // All waiting packets leave in time: no queue is forgotten.
+        // All waiting packets leave in time, so that no queue is forgotten.
         let mut rounds = 0;
         while let Some(due) = tree.next_due(now) {
             prop_assert!(due >= now);
@@ -344,7 +344,7 @@ proptest! {
         let port = tree.statistics(Id::PORT).unwrap();
         prop_assert_eq!(port.waiting, 0);
         let sum = port.packets + port.dropped() + port.handed_back;
-        // Packets for queues that are gone are not counted.
+        // Packets for removed queues are not counted.
         prop_assert!(sum <= u64::from(serial));
     }
 }

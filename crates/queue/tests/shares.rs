@@ -94,7 +94,7 @@ fn a_cap_holds_and_what_it_leaves_goes_to_others() {
             .collect();
         run(&mut tree, &mut sources, 0, SECOND, SECOND);
         let ideal = bits as f64 / 8.0;
-        // The other's turn, while it may save; ten times the lightest's.
+        // The turn of the other child, while its bucket fills; ten times the lightest child's.
         let burst = ideal * burst_us as f64 / 1e6 + f64::from(LONGEST) * 11.0;
         let off = sources[0].left as f64 - ideal;
         assert!(off > -ideal * 0.01 && off < burst + ideal * 0.01, "{bits}: {off}");
@@ -143,7 +143,7 @@ struct Plan {
     guarantee: Option<f64>,
     /// Part of the port's rate.
     cap: Option<f64>,
-    /// Of a queue: part of the port's rate, or always full.
+    /// For a queue: part of the port's rate, or always full.
     demand: Option<f64>,
     children: Vec<Plan>,
 }
@@ -222,7 +222,7 @@ impl Plan {
         let rate = |part: f64, us| Rate::over((part * bits) as u64, us);
         let sure = self.sure(sure);
         let guarantee = self.guarantee.filter(|_| sure > 0.0).map(|_| rate(sure, 2_000));
-        // Longer than a round: a queue that waits longer for its turn than its burst lasts loses
+        // Longer than a round: a queue that waits for its turn longer than its burst lasts loses
         // part of its cap.
         let cap = self.cap.map(|part| rate(part, 10_000));
         let share = Share { weight: self.weight, guarantee, cap };
@@ -241,7 +241,7 @@ impl Plan {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Any tree shares as a fluid does, to within the bound: one per cent, or one of the longest
+    /// Any tree shares like a fluid model, to within the bound: one per cent, or one of the longest
     /// turns (weight 19 of at least 1) at each of four levels.
     #[test]
     fn trees_share_as_a_fluid_does(schedulers in prop::collection::vec(plan(3), 1..3)) {

@@ -1,4 +1,4 @@
-//! The values of a queue's mapped words, and the tree's own.
+//! Compares a queue's mapped words with the tree's own values.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -34,7 +34,7 @@ fn words_say_what_the_tree_does_whatever_the_policy() {
         ecn: true,
     };
     let codel = Codel { target_ns: 1000, interval_ns: 5000, ecn: false };
-    // Bursts that come, packets that leave after each.
+    // Arriving bursts, and the number of packets that leave after each.
     let table = [
         (Policy::Tail, [(3, 1), (9, 2), (1, 9)]),
         (Policy::Head, [(3, 1), (9, 2), (1, 9)]),
@@ -54,7 +54,7 @@ fn words_say_what_the_tree_does_whatever_the_policy() {
             let whole = |id| (tree.statistics(id).unwrap(), Statistics::read(&words, id.index()));
             let (tree_says, words_say) = whole(nodes[0]);
             assert_eq!(tree_says, words_say, "{policy:?}, step {step}");
-            // A class's are brought up to date when something leaves.
+            // A class's words are updated when a packet leaves.
             for class in nodes.into_iter().skip(1).filter(|_| !out.is_empty()) {
                 let (tree_says, words_say) = whole(class);
                 assert_eq!(tree_says, words_say, "{policy:?}, step {step}, {class:?}");

@@ -1,7 +1,7 @@
-//! Connections for processes that may not make any, as often as they are needed: peers come and go.
+//! Repeated connections for processes that may not connect themselves.
 //!
-//! One end of a pair is opened. Its holder asks, and a thread of the process that opened it
-//! connects and sends the socket. The thread ends with either of the two.
+//! A process opens a pair of sockets and hands one over. Its holder sends requests, and a thread of
+//! the first process connects and sends the socket. The thread ends with either of the two.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -15,10 +15,10 @@ use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use serde::{Deserialize, Serialize};
 
-/// The asking process may be hostile: so much time passes between two connections.
+/// The requesting process may be hostile, so there is a pause between two connections.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// An answer; a socket comes with the first.
+/// An answer; a socket is sent with the first kind.
 #[derive(Serialize, Deserialize)]
 enum Answer {
     Connected,
@@ -29,13 +29,13 @@ enum Answer {
 /// The end that asks.
 pub struct Connector(Channel<(), Answer>);
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Missed {
-    /// The system refuses it: mostly, the path has no listener.
+    /// The system refuses it: usually, the path has no listener.
     #[error("cannot connect: {}", .0.desc())]
     Refused(Errno),
-    /// The connecting thread has gone. Another one has to be opened.
+    /// The connecting thread has ended. Another one has to be started.
     #[error("whoever connects for this router has gone")]
     Gone,
 }
@@ -54,15 +54,15 @@ impl Connector {
         self.0.send(&(), &[]).map_err(|_| Missed::Gone)
     }
 
-    /// Takes the answer if it is there. It does not wait.
+    /// Takes the answer if it has arrived, without waiting.
     ///
     /// # Errors
-    /// Why there is no connection.
+    /// The reason why there is no connection.
     pub fn answer(&mut self) -> Result<Option<OwnedFd>, Missed> {
         match self.0.try_receive() {
             Ok(None) => Ok(None),
             Ok(Some((Answer::Connected, mut sockets))) => sockets.pop().map_or(
-                // As many are open as may be.
+                // The limit of open descriptors is reached.
                 Err(Missed::Refused(Errno::EMFILE)),
                 |socket| Ok(Some(socket)),
             ),
@@ -78,7 +78,7 @@ impl AsFd for Connector {
     }
 }
 
-/// Connects to the memif server at `path` whenever the end that it returns asks.
+/// Connects to the memif server at `path` at each request from the returned end.
 pub(crate) fn serve(path: PathBuf) -> io::Result<OwnedFd> {
     let failed = |error: ChannelError| io::Error::other(error.to_string());
     let (asked, end) = pair::<Answer, ()>().map_err(failed)?;

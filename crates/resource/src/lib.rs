@@ -1,7 +1,7 @@
 //! Files and sockets that elements use: their names, and how they are opened.
 //!
-//! A router's document grants the requests of its elements. Both name a resource in the same words,
-//! and so a grant fits exactly one name:
+//! A router's document grants the requests of its elements. Both use the same form for a resource,
+//! so a grant matches exactly one name:
 //!
 //! ```text
 //! read: /var/traces/in.pcap          connect: tcp 192.0.2.1:80

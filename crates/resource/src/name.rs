@@ -6,14 +6,14 @@ use std::net::{IpAddr, SocketAddr};
 /// Longest path of a Unix socket, without the zero byte at its end.
 const MAX_UNIX_PATH: usize = 107;
 
-/// Something outside of a router.
+/// A file or socket outside of a router.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Resource {
     /// A file to read.
     Read(String),
     /// A file to write, from its beginning.
     Write(String),
-    /// A socket that others find.
+    /// A listening socket.
     Listen(Socket),
     /// A socket that finds another.
     Connect(Socket),
@@ -37,9 +37,9 @@ pub enum Access {
 pub struct Socket {
     /// The kind of socket.
     pub kind: Kind,
-    /// Its own place if it listens, otherwise its peer's.
+    /// Its own address if it listens, otherwise its peer's.
     pub at: Place,
-    /// Its own place if it connects, unless the system chooses that.
+    /// Its own address if it connects, unless the system chooses that.
     pub from: Option<Place>,
 }
 
@@ -58,7 +58,7 @@ pub enum Kind {
     Memif,
 }
 
-/// Where a socket is.
+/// The address of a socket.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// IP address and port.
@@ -98,10 +98,10 @@ impl Kind {
 }
 
 impl Socket {
-    /// Reads a name as it is written in documents: `udp 192.0.2.1:53 from 0.0.0.0:1053`.
+    /// Reads a name in the form of documents: `udp 192.0.2.1:53 from 0.0.0.0:1053`.
     ///
     /// # Errors
-    /// The text found, and the wanted form.
+    /// The text found, and the expected form.
     pub fn parse(text: &str) -> Result<Socket, String> {
         let (kind, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
         let known = Kind::ALL.iter().find(|(name, _)| *name == kind);
@@ -154,10 +154,10 @@ fn path(text: &str, most: usize) -> Result<String, String> {
 }
 
 impl Resource {
-    /// Reads a name as it is written in documents.
+    /// Reads a name in the form of documents.
     ///
     /// # Errors
-    /// The text found, and the wanted form.
+    /// The text found, and the expected form.
     pub fn parse(access: Access, what: &str) -> Result<Resource, String> {
         let file = || {
             let name = path(what, 4095)?;

@@ -66,7 +66,7 @@ impl Resource {
         }
     }
 
-    /// Opens something in its place that changes nothing, for trying a configuration.
+    /// Opens a substitute without side effects, for testing a configuration.
     ///
     /// # Errors
     /// The system's error.
@@ -177,7 +177,7 @@ impl Socket {
     }
 }
 
-/// Takes the next connection of a listening socket, and returns its peer. It does not block.
+/// Accepts the next connection of a listening socket, and returns its peer. It does not block.
 ///
 /// # Errors
 /// The system's error: [`io::ErrorKind::WouldBlock`] if there is none.
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(error.to_string(), "not a regular file");
         assert!(resource(Access::Read, "/dev/zero").open_granted().is_err());
         assert!(resource(Access::Read, &path("none")).open_granted().is_err());
-        // A trial leaves everything as it is.
+        // A test has no side effects.
         write.stand_in().unwrap();
         assert_eq!(fs::read(path("a")).unwrap(), b"new");
     }

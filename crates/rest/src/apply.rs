@@ -20,7 +20,7 @@ use crate::state::Api;
 use crate::who::Who;
 use crate::{elsewhere, noted};
 
-/// Times that a change is checked again because another one came between.
+/// Most checks of a change that other changes overtake.
 const TRIES: usize = 16;
 
 pub(crate) fn routes() -> Router<Api> {
@@ -54,18 +54,18 @@ enum Wish {
     Delete { key: Key, dry_run: bool },
 }
 
-/// Makes these texts the desired state, and carries it out; unnamed objects stay, unless they are
-/// pruned. Answers when routers run. A failed check changes nothing.
+/// Applies these texts; objects that are not named stay, unless they are pruned. Answers when
+/// routers run. A failed check changes nothing.
 #[utoipa::path(post, path = "/v1/apply", tag = "objects",
-    params(("dry_run" = Option<bool>, Query, description = "Only tell what would change"),
-        ("prune" = Option<bool>, Query, description = "Remove what the texts do not name")),
+    params(("dry_run" = Option<bool>, Query, description = "Only return the changes, and change nothing"),
+        ("prune" = Option<bool>, Query, description = "Remove objects that the texts do not name")),
     request_body(description = "An ApplyRequest, or YAML as application/yaml",
         content = ref("#/components/schemas/ApplyRequest")),
     responses(
-        (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
+        (status = 200, description = "The changes", body = ref("#/components/schemas/Applied")),
         (status = 422, description = "Mistakes; nothing was changed",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json"),
-        (status = 500, description = "It failed and was taken back",
+        (status = 500, description = "The change failed and was undone",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(crate) async fn apply(
     State(api): State<Api>,
@@ -88,15 +88,15 @@ pub(crate) async fn apply(
     carry_out(&api, &who, Wish::Apply(request)).await
 }
 
-/// Makes one object that is no router be as given.
+/// Applies the document of one object that is not a router.
 #[utoipa::path(put, path = "/v1/{kinds}/{name}", tag = "objects",
     params(("kinds" = String, Path, description = "ports, slices, links, hosts, filters or users"),
         ("name" = String, Path, description = "Its name"),
-        ("dry_run" = Option<bool>, Query, description = "Only tell what would change")),
+        ("dry_run" = Option<bool>, Query, description = "Only return the changes, and change nothing")),
     request_body(description = "The document, as JSON or YAML",
         content = ref("#/components/schemas/Document")),
     responses(
-        (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
+        (status = 200, description = "The changes", body = ref("#/components/schemas/Applied")),
         (status = 422, description = "Mistakes; nothing was changed",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(crate) async fn put_one(
@@ -113,11 +113,11 @@ pub(crate) async fn put_one(
 #[utoipa::path(put, path = "/v1/routers/{slice}/{name}", tag = "objects",
     params(("slice" = String, Path, description = "The slice that owns it"),
         ("name" = String, Path, description = "Its name"),
-        ("dry_run" = Option<bool>, Query, description = "Only tell what would change")),
+        ("dry_run" = Option<bool>, Query, description = "Only return the changes, and change nothing")),
     request_body(description = "The document, as JSON or YAML",
         content = ref("#/components/schemas/Document")),
     responses(
-        (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
+        (status = 200, description = "The changes", body = ref("#/components/schemas/Applied")),
         (status = 422, description = "Mistakes; nothing was changed",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(crate) async fn put_router(
@@ -131,14 +131,14 @@ pub(crate) async fn put_router(
     put_document(&api, &who, key, options, &body).await
 }
 
-/// Removes one object that is no router.
+/// Removes one object that is not a router.
 #[utoipa::path(delete, path = "/v1/{kinds}/{name}", tag = "objects",
     params(("kinds" = String, Path, description = "ports, slices, links, hosts, filters or users"),
         ("name" = String, Path, description = "Its name"),
-        ("dry_run" = Option<bool>, Query, description = "Only tell what would change")),
+        ("dry_run" = Option<bool>, Query, description = "Only return the changes, and change nothing")),
     responses(
-        (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
-        (status = 422, description = "Others need it; nothing was changed",
+        (status = 200, description = "The changes", body = ref("#/components/schemas/Applied")),
+        (status = 422, description = "Other objects need it; nothing was changed",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(crate) async fn delete_one(
     State(api): State<Api>,
@@ -154,10 +154,10 @@ pub(crate) async fn delete_one(
 #[utoipa::path(delete, path = "/v1/routers/{slice}/{name}", tag = "objects",
     params(("slice" = String, Path, description = "The slice that owns it"),
         ("name" = String, Path, description = "Its name"),
-        ("dry_run" = Option<bool>, Query, description = "Only tell what would change")),
+        ("dry_run" = Option<bool>, Query, description = "Only return the changes, and change nothing")),
     responses(
-        (status = 200, description = "What was changed", body = ref("#/components/schemas/Applied")),
-        (status = 422, description = "Others need it; nothing was changed",
+        (status = 200, description = "The changes", body = ref("#/components/schemas/Applied")),
+        (status = 422, description = "Other objects need it; nothing was changed",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(crate) async fn delete_router(
     State(api): State<Api>,
@@ -209,11 +209,11 @@ fn utf8(body: &Bytes) -> Result<String, Problem> {
         .map_err(|_| ProblemDetails::bad_request("the body is no UTF-8").into())
 }
 
-/// Checks a wish against desired state as it is, and hands it to the loop; again if that
-/// has changed meanwhile.
+/// Checks a change against the present desired state, and passes it to the loop; repeats this if
+/// the state has changed meanwhile.
 async fn carry_out(api: &Api, who: &Who, wish: Wish) -> Answer<Applied> {
     let wish = std::sync::Arc::new(wish);
-    // One after the other: a change between check and change comes from elsewhere.
+    // One after the other: only other interfaces can change the state between check and change.
     let _turn = api.turn.lock().await;
     for _ in 0..TRIES {
         let Accepted { revision: base, stored, documents } = api.requests.accepted().await?;
@@ -229,7 +229,7 @@ async fn carry_out(api: &Api, who: &Who, wish: Wish) -> Answer<Applied> {
                 check(&wish, base, &stored, owner, &own)
             }
         };
-        // Reading a large configuration takes a while: others are served meanwhile.
+        // Reading a large configuration takes long, so another thread does it.
         let submission = tokio::task::spawn_blocking(checking)
             .await
             .map_err(|error| ProblemDetails::failed(error.to_string()))??;
@@ -258,7 +258,7 @@ async fn carry_out(api: &Api, who: &Who, wish: Wish) -> Answer<Applied> {
     Err(ProblemDetails::conflict("desired state changes all the time; try again").into())
 }
 
-/// Whether there is such an object, which the caller may remove.
+/// Checks that the object exists and that the caller may remove it.
 async fn may_delete(
     api: &Api,
     who: &Who,
@@ -296,7 +296,8 @@ fn check(
     let (bundle, prune, dry_run, colour) = match wish {
         Wish::Apply(request) => {
             let mut bundle = request.bundle();
-            // The command line has compiled them, where their own headers are. Others send texts.
+            // The command line has compiled sources with their own headers. Other clients send
+            // texts.
             bundle.compile(|path, text| match compile_text(path, text) {
                 Ok(compiled) => Ok(compiled.object),
                 Err(error) => Err(error.to_string()),
@@ -304,7 +305,7 @@ fn check(
             (bundle, request.prune, request.dry_run, request.colour)
         }
         Wish::Delete { key, dry_run } => {
-            // Without them, other documents would be wrong, in generated text: say which objects
+            // Without them, generated text of other documents would be wrong: report which objects
             // need it.
             let all = Bundle::default().merge(&kept).ok();
             if let Some(why) = all.and_then(|all| all.needed(key)) {

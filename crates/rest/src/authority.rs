@@ -1,7 +1,8 @@
 //! Certificates: those that the node was given, or its own authority's.
 //!
-//! The authority's key and certificate lie beside the stored documents, in a folder that only root
-//! can enter. The node's own certificate is new at each start, so it always names its addresses.
+//! The authority's key and certificate are stored beside the documents, in a folder that only root
+//! can enter. Each start makes a new certificate of the node, so it always names the present
+//! addresses.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -86,7 +87,7 @@ fn own(folder: &Path, instance: &Instance, at: SocketAddr) -> Result<Certificate
     Ok((vec![certificate.der().clone()], secret))
 }
 
-/// The authority of an instance, made if there is none.
+/// The authority of an instance; makes it if it does not exist.
 fn authority(folder: &Path, instance: &Instance) -> Result<Issuer<'static, KeyPair>, NodeError> {
     let (certificate, key) = (folder.join(CERTIFICATE), folder.join(KEY));
     let shown = key.display().to_string();

@@ -1,7 +1,7 @@
-//! `/v1/captures`: packets of routers, as they come.
+//! `/v1/captures`: streams packets of routers.
 //!
-//! The capture is one like every other: this is its client, on the node's own socket. Users see what
-//! passes routers of slices on which they are operators.
+//! This is a client of the node's capture socket. Users get packets of routers in slices on which
+//! they are operators.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,8 @@ use crate::who::Who;
 
 /// Time between two looks at the rings.
 const EVERY: Duration = Duration::from_millis(5);
-/// An empty line this often tells a reader that nothing has come, and finds one that has gone.
+/// Interval of empty lines: they show a reader that no packet has arrived, and detect a closed
+/// reader.
 const IDLE: Duration = Duration::from_millis(200);
 /// Pieces that may wait for a slow reader.
 const WAITING: usize = 16;
@@ -106,7 +107,7 @@ fn begin_at(instance: &Instance, who: &Who, wanted: &Wanted) -> Result<Session, 
     let directory = instance.directory();
     let allowed = |router: &str| who.may(Role::Operator, slice_of(router));
     if let Some(roles) = who.roles() {
-        // Before anything is turned on, among what the user sees.
+        // Checked before the capture starts, among the objects that the user sees.
         let mut scene = describe(&directory).map_err(|error| refused(&error))?;
         scene.routers.retain(|router| roles.contains_key(router.slice()));
         scene.ports.clear();
@@ -117,7 +118,7 @@ fn begin_at(instance: &Instance, who: &Who, wanted: &Wanted) -> Result<Session, 
     }
     let session = Session::begin(&directory, &wanted.target, wanted.snaplen, wanted.rate)
         .map_err(|error| refused(&error))?;
-    // The name may mean more there: a link's other end.
+    // The name may include interfaces of other slices, such as a link's other end.
     session.interfaces.iter().try_for_each(|one: &Named| allowed(&one.router))?;
     Ok(session)
 }
@@ -128,7 +129,7 @@ fn slice_of(router: &str) -> &str {
 
 type Piece = Result<String, std::io::Error>;
 
-/// Sends packets until the reader or the node has gone.
+/// Sends packets until the reader closes or the node ends.
 fn run(mut session: Session, reader: &mpsc::Sender<Piece>) {
     let mut text = Line::interfaces(&session.interfaces);
     let mut sent = Instant::now();

@@ -2,10 +2,9 @@
 //! each router with a slow path, at which the node answers the programs there.
 //!
 //! Abstract sockets belong to a network namespace: no other namespace reaches it, and a request
-//! there can be about the router's own slice only. There is nothing but `/v1/slices/SLICE/filters`,
-//! in the same words as outside. The client may be hostile. So connections are few and end after a
-//! while. Requests are short and come one after the other with a pause between them, so that the
-//! node has time for others.
+//! there can only concern the router's own slice. The only resource is `/v1/slices/SLICE/filters`,
+//! in the same form as outside. The client may be hostile. So connections are few and end after a
+//! while. Requests are short, and pauses between them leave the node time for other clients.
 
 use std::io;
 use std::pin::Pin;
@@ -32,14 +31,14 @@ use crate::who::Who;
 
 /// Connections of a router at a time. More wait.
 const MOST_CONNECTIONS: usize = 4;
-/// How long one lasts.
+/// Time limit of a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Largest request: some hundred thousand rules as ClassBench writes them.
 const MOST_BYTES: usize = 16 << 20;
 /// Between two requests.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Serves doors in a thread of its own: programs of slices that ask much delay no other request.
+/// Serves doors in a separate thread: programs of slices with many requests delay no other request.
 pub(crate) fn start(api: Api, doors: mpsc::UnboundedReceiver<OpenedDoor>) -> Result<(), NodeError> {
     let what = "starting the thread for programs of slices";
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -95,7 +94,7 @@ fn routes(inside: Inside) -> Router {
 }
 
 impl Inside {
-    /// Waits for its turn, and sees to it that others of the router wait a little, too.
+    /// Waits for its turn, and delays other requests of the router a little, too.
     async fn enter(&self, slice: &str) -> Result<(), ProblemDetails> {
         let turn = self.turn.lock().await;
         sleep(PAUSE).await;

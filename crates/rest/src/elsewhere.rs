@@ -1,4 +1,4 @@
-//! Documents of a cluster, which a node by itself refuses.
+//! Refuses documents of a cluster in a node without one.
 
 use europa_api::{Documents, Problem, Problems, Source};
 use europa_node::Instance;
@@ -10,7 +10,7 @@ pub(crate) fn own_names(instance: &Instance) -> Vec<String> {
 }
 
 /// The mistakes of new documents that name another node, or describe one. `sources` are the texts
-/// of the request: places of stored documents are behind them.
+/// of the request: places of stored documents follow them.
 pub(crate) fn refused(
     documents: &Documents,
     own: &[String],
@@ -51,7 +51,7 @@ mod tests {
             let sources = [Source { path: "t.yaml".into(), text }];
             let documents = parse(&sources).unwrap_or_else(|p| panic!("{}", p.render(false)));
             let refused = refused(&documents, &["here".to_owned()], &sources);
-            // Those that are stored are not looked at.
+            // Stored ones are not checked.
             assert!(super::refused(&documents, &[], &[]).is_none());
             refused.map(|problems| problems.render(false))
         };

@@ -31,13 +31,13 @@ pub(crate) async fn list(State(api): State<Api>, Path(slice): Path<String>) -> A
     Ok(Json(api.requests.filters(&slice).await?))
 }
 
-/// Adds and removes rules of a slice, all at once: no packet meets a part of it. They hold when
-/// this answers, and are kept.
+/// Adds and removes rules of a slice in one step: no packet is matched against a part of the
+/// change. The rules are in force and stored when this answers.
 #[utoipa::path(post, path = "/v1/slices/{slice}/filters", operation_id = "change_filters", tag = "filters",
     params(("slice" = String, Path, description = "The slice")),
     request_body = ref("#/components/schemas/FilterChanges"),
     responses(
-        (status = 200, description = "What was changed", body = ref("#/components/schemas/FilterChanged")),
+        (status = 200, description = "The changes", body = ref("#/components/schemas/FilterChanged")),
         (status = 404, description = "No such slice, or no such rule",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json"),
         (status = 422, description = "Mistakes, or too many; nothing was changed",
@@ -49,11 +49,12 @@ pub(crate) async fn change(
     Json(request): Json<FilterChanges>,
 ) -> Answer<FilterChanged> {
     let name = slice.clone();
-    // Very many take a while: others are served meanwhile.
+    // Many rules take long, so another thread reads them.
     let reading = tokio::task::spawn_blocking(move || read(slice, request));
     let changes = reading.await.map_err(|error| ProblemDetails::failed(error.to_string()))??;
     let changed = api.requests.change_filters(changes).await?;
-    // A program may change rules a thousand times a second: these events would push out all others.
+    // A program may change rules a thousand times a second, and its events would replace all
+    // others.
     if who.is_outside() {
         let message = format!("{} rules added, {} removed", changed.added.len(), changed.removed);
         api.events.asked(who.by(), ("slice", &name), "FiltersChanged", message);

@@ -33,9 +33,9 @@ pub(crate) struct Parameter {
     params(("slice" = String, Path, description = "The slice"),
         ("name" = String, Path, description = "The router"),
         ("path" = String, Path, description = "element.handler"),
-        ("parameter" = Option<String>, Query, description = "What some handlers want to know")),
+        ("parameter" = Option<String>, Query, description = "Parameter of handlers that take one")),
     responses(
-        (status = 200, description = "What was read", body = ref("#/components/schemas/HandlerValue")),
+        (status = 200, description = "The value", body = ref("#/components/schemas/HandlerValue")),
         (status = 409, description = "The router refuses or does not run",
             body = ref("#/components/schemas/ProblemDetails"), content_type = "application/problem+json")))]
 pub(crate) async fn read(

@@ -1,9 +1,9 @@
 //! The REST interface: a Unix socket, served by a thread of its own.
 //!
-//! Handlers own nothing. They ask the node's loop by [`europa_node::Requests`] and wait. Files are
-//! read, configurations parsed and streams fed here, so that the loop never waits for a client. A new
-//! resource is a file with a `routes()` of its own, its line in `routes`, and its functions in the
-//! list in `openapi`.
+//! Handlers have no state. They send requests to the node's loop by [`europa_node::Requests`] and
+//! wait. Files are read, configurations parsed and streams fed here, so that the loop never waits
+//! for a client. A new resource is a file with a `routes()` of its own, its line in `routes`, and
+//! its functions in the list in `openapi`.
 //!
 //! | file       | resources                                     |
 //! |------------|-----------------------------------------------|
@@ -74,7 +74,7 @@ use self::state::Api;
 use self::tokens::Tokens;
 use self::who::{Peer, Who};
 
-/// How long connections may take to end when the node goes.
+/// Time for connections to end when the node ends.
 const FAREWELL: Duration = Duration::from_millis(300);
 
 /// The thread that serves, until [`Rest::end`].
@@ -84,10 +84,10 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Listens, and serves from now on.
+    /// Starts to listen and serve.
     ///
     /// # Errors
-    /// It cannot listen somewhere, or a certificate cannot be used.
+    /// An address is not available, or a certificate is invalid.
     pub fn start(settings: Settings, behind: Behind) -> Result<Rest, NodeError> {
         let Behind { requests, events, instance, lifetime, tokens, doors } = behind;
         let scraped = settings.metrics_at.map(listen).transpose()?;
@@ -144,7 +144,7 @@ impl Rest {
                 }
             }
             let _ = end.send(());
-            // Followers would stay for ever.
+            // Clients that follow events would stay forever.
             let _ = tokio::time::timeout(FAREWELL, served).await;
         };
         let thread = thread::Builder::new()
@@ -154,14 +154,14 @@ impl Rest {
         Ok(Rest { stop, thread })
     }
 
-    /// Ends it, when answers under way have been sent.
+    /// Ends it after pending answers have been sent.
     pub fn end(self) {
         let _ = self.stop.send(());
         let _ = self.thread.join();
     }
 }
 
-/// Where Prometheus asks.
+/// Listens at the address for Prometheus.
 fn listen(at: SocketAddr) -> Result<TcpListener, NodeError> {
     let listener = TcpListener::bind(at).doing(format!("listening at {at} for metrics"))?;
     listener.set_nonblocking(true).doing(format!("listening at {at} for metrics"))?;

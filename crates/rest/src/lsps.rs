@@ -1,4 +1,4 @@
-//! `/v1/lsps`: flows and their paths, as signallers tell them.
+//! `/v1/lsps`: flows and their paths, from signallers.
 
 use axum::extract::{Path, State};
 use axum::middleware::from_extractor;
@@ -19,7 +19,7 @@ pub(crate) fn routes() -> Router<Api> {
         .route_layer(from_extractor::<NoOptions>())
 }
 
-/// All flows and their paths, and what every router does with them.
+/// All flows and their paths, with every router's part.
 #[utoipa::path(get, path = "/v1/lsps", tag = "flows", operation_id = "list_lsps", responses(
     (status = 200, description = "Flows and paths", body = ref("#/components/schemas/LspList")),
     (status = 409, description = "A signaller does not answer",
@@ -31,7 +31,7 @@ pub(crate) async fn list(
     Ok(Json(all(&api, &who).await?))
 }
 
-/// One flow and its path, and what every router on it does.
+/// One flow and its path, with the part of every router on it.
 #[utoipa::path(get, path = "/v1/lsps/{flow}", tag = "flows", operation_id = "show_lsp",
     params(("flow" = String, Path, description = "The flow")),
     responses(

@@ -17,7 +17,7 @@ use crate::problem::Problem;
 use crate::state::Api;
 use crate::who::Who;
 
-/// How long signallers may take to say which flows are up.
+/// Time limit for signallers to report which flows are up.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) fn routes() -> Router<Api> {

@@ -8,7 +8,7 @@ use crate::who::Who;
 /// Most names of objects in an event.
 const MOST_NAMES: usize = 16;
 
-/// Notes a change with its actor. Forgets the tokens of removed users.
+/// Notes a change with its actor. Removes the tokens of removed users.
 pub(crate) fn applied(api: &Api, who: &Who, applied: &Applied) {
     if applied.dry_run || applied.changes.is_empty() {
         return;

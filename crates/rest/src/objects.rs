@@ -42,7 +42,7 @@ pub(crate) fn routes() -> Router<Api> {
         .route("/v1/stats", get(stats))
 }
 
-/// Counters that are wanted beside those that cost nothing.
+/// The selected counters, in addition to cheap ones.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Wanted {
@@ -86,7 +86,7 @@ pub(crate) async fn whoami(Extension(who): Extension<Who>) -> Json<Whoami> {
 /// Counters of all routers, interfaces and ports.
 #[utoipa::path(get, path = "/v1/stats", tag = "node",
     params(("ledgers" = Option<bool>, Query,
-        description = "Whether each router is asked where its packets are")), responses(
+        description = "Whether to include the packet ledger of each router")), responses(
     (status = 200, description = "Counters", body = ref("#/components/schemas/NodeStats"))))]
 pub(crate) async fn stats(
     State(api): State<Api>,
@@ -132,7 +132,7 @@ async fn ledgers(
     Ok(asked.join_all().await.into_iter().flatten().collect())
 }
 
-/// Ends everything and leaves nothing behind. Answers when that is done.
+/// Ends the node and removes all its objects. Answers when that is done.
 #[utoipa::path(post, path = "/v1/down", tag = "node", responses(
     (status = 200, description = "It is done", body = ref("#/components/schemas/Said"))))]
 pub(crate) async fn down(State(api): State<Api>, Extension(who): Extension<Who>) -> Answer<Said> {
@@ -144,7 +144,7 @@ pub(crate) async fn down(State(api): State<Api>, Extension(who): Extension<Who>)
 #[utoipa::path(get, path = "/v1/{kinds}", tag = "objects",
     params(("kinds" = String, Path, description = "ports, slices, links, hosts, routers, filters, flows or users")),
     responses(
-        (status = 200, description = "All of them", body = ref("#/components/schemas/Objects")),
+        (status = 200, description = "The objects", body = ref("#/components/schemas/Objects")),
         (status = 404, description = "No such kind", body = ref("#/components/schemas/ProblemDetails"),
             content_type = "application/problem+json")))]
 pub(crate) async fn list(

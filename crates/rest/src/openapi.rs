@@ -75,26 +75,26 @@ struct Description;
 
 /// The errors of any request.
 const REFUSED: &[(&str, &str)] = &[
-    ("400", "The request makes no sense, like an option that there is not"),
-    ("401", "The node does not know the caller: no valid token"),
+    ("400", "The request is invalid, for example by an unknown option"),
+    ("401", "The caller is unknown: no valid token"),
     ("403", "The caller's role does not suffice"),
-    ("404", "There is no such thing"),
+    ("404", "There is no such object"),
     ("503", "The node does not answer, as it ends"),
 ];
-/// With one that has a body.
+/// Additional errors of requests with a body.
 const REFUSED_BODIES: &[(&str, &str)] = &[
     ("413", "The body is too large"),
     ("415", "The body is of another media type"),
-    ("422", "The body is not what it should be; nothing was changed"),
+    ("422", "The body is invalid; nothing was changed"),
 ];
-/// With one that changes desired state.
+/// Additional errors of requests that change desired state.
 const REFUSED_CHANGES: &[(&str, &str)] = &[
-    ("409", "Desired state was changed by others at the same time"),
-    ("422", "Mistakes, or others need it; nothing was changed"),
-    ("500", "It failed and was taken back"),
+    ("409", "Another change of desired state came first"),
+    ("422", "Mistakes, or other objects need it; nothing was changed"),
+    ("500", "The change failed and was undone"),
 ];
 
-/// Adds the common answers to every request of a kind, where its function has none.
+/// Adds the common answers to every request, unless its function has them.
 fn add_refusals(document: &mut Value) {
     let paths = document.pointer_mut("/paths").and_then(Value::as_object_mut);
     for (path, operations) in paths.into_iter().flatten() {

@@ -41,7 +41,7 @@ struct Metrics {
 
 type Labels<'a> = Vec<(&'static str, &'a str)>;
 
-/// A counter with a value for each set of labels; nothing if there is none.
+/// A counter with a value for each set of labels; omitted if there is none.
 fn counter<'a, V: EncodeCounterValue>(
     encoder: &mut DescriptorEncoder,
     name: &str,
@@ -233,7 +233,7 @@ impl Metrics {
         )
     }
 
-    /// Those where packets wait: classes are their sums.
+    /// Queues with waiting packets: classes are their sums.
     fn queues(&self, to: &mut DescriptorEncoder) -> fmt::Result {
         let numbers: Vec<(String, &QueueStats)> = (self.stats.queues.iter())
             .filter_map(|queue| Some((queue.queue?.to_string(), queue)))

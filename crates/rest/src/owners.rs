@@ -1,6 +1,6 @@
-//! Views and rights of users that are no admins: their slices, and nothing of others.
+//! Views and rights of users that are not admins: only their slices.
 //!
-//! Handlers ask for everything and filter here. Every refusal passes [`hide`] at last, which
+//! Handlers get all data and filter it here. Every refusal passes [`hide`] in the end, which
 //! replaces a text that names objects of others as a whole.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -34,7 +34,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// The caller's view; none for admins, which see everything.
+    /// The caller's view; `None` for admins, which see everything.
     pub(crate) async fn of(api: &Api, who: &Who) -> Result<Option<View>, ProblemDetails> {
         let Some(roles) = who.roles() else { return Ok(None) };
         let documents = api.requests.accepted().await?.documents;
@@ -49,7 +49,7 @@ impl View {
         name.split_once('/').is_some_and(|(slice, _)| self.roles.contains_key(slice))
     }
 
-    /// Objects as they are shown.
+    /// The visible objects.
     pub(crate) fn objects(&self, objects: Vec<Object>) -> Vec<Object> {
         let rights = self.rights();
         let sees = |object: &Object| match object.kind.as_str() {
@@ -75,7 +75,7 @@ impl View {
         object
     }
 
-    /// Counters as they are shown: of routers, links and queues of the user's slices.
+    /// The visible counters: of routers, links and queues of the user's slices.
     pub(crate) fn stats(&self, mut stats: NodeStats) -> NodeStats {
         stats.routers.retain(|router| self.sees_router(&router.name));
         stats.links.retain(|link| self.sees_router(&link.from));
@@ -95,7 +95,7 @@ impl View {
         }
     }
 
-    /// Events as they are shown: of the user's slices, and what the user itself has asked for.
+    /// The visible events: of the user's slices, and results of the user's own requests.
     pub(crate) fn events(&self, events: Vec<Event>) -> Vec<Event> {
         let (rights, hidden) = (self.rights(), self.rights().hidden());
         let sees = |event: &Event| match event.kind.as_str() {
@@ -116,7 +116,7 @@ impl View {
         events.into_iter().filter(sees).map(shown).collect()
     }
 
-    /// Whether a change leaves the view of before.
+    /// The visible part of a change's result.
     pub(crate) fn applied(&self, mut applied: Applied) -> Applied {
         let rights = self.rights();
         let hidden = rights.hidden();
@@ -153,7 +153,7 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(move |c| !is_part(c))
 }
 
-/// A problem without names of others' objects. Names that the caller has `said` stay: their
+/// A problem without names of others' objects. Names that the caller has sent (`said`) stay: a
 /// replacement would show that such objects exist.
 pub(crate) async fn hide(api: &Api, roles: &Roles, said: &str, response: Response) -> Response {
     let is_problem = response.headers().get(header::CONTENT_TYPE);
@@ -175,7 +175,7 @@ pub(crate) async fn hide(api: &Api, roles: &Roles, said: &str, response: Respons
         ProblemDetails::new("failed", "It was tried and failed", status.as_u16(), "")
     });
     let text = String::from_utf8_lossy(&bytes);
-    // Without a list of hidden names, as the node ends, every text may name one.
+    // Without a list of hidden names, as the node ends, any text may contain one.
     if hidden.is_none_or(|hidden| names_any(&text, &hidden)) {
         let detail = match problem.status {
             404 => "there is no such thing",
@@ -219,12 +219,13 @@ impl Owned<'_> {
         let written = bundle.written(&visible).map_err(|problems| self.own(bundle, problems))?;
         let texts = bundle.keys();
         let alone = bundle.merge(&visible).map_err(|problems| {
-            // A field that is not allowed says more than a file that did not come along.
+            // A forbidden field is more important than a missing file.
             self.refused(bundle, rights.refused(&written, &texts))
                 .unwrap_or_else(|| self.own(bundle, problems))
         })?;
         let before: BTreeMap<&Key, &Kept> = self.kept.iter().map(|one| (&one.key, one)).collect();
-        // Of what the user does not see, even an equal text is a change: it must not tell.
+        // An equal text of an invisible object counts as a change, so that equality is not
+        // revealed.
         let is_changed =
             |kept: &Kept| !rights.sees(&kept.key) || before.get(&kept.key) != Some(&kept);
         let own = alone.iter().filter(|one| texts.contains(&one.key()));
@@ -259,7 +260,7 @@ impl Owned<'_> {
         self.told(&problems).as_kind(ProblemDetails::conflict("")).detail(detail)
     }
 
-    /// Mistakes that stand in the user's own texts, as they are.
+    /// Mistakes in the user's own texts, unchanged.
     fn own(&self, bundle: &Bundle, problems: Problems) -> ProblemDetails {
         let elsewhere = |problem: &Mistake| problem.place.source as usize >= bundle.sources.len();
         match problems.iter().any(elsewhere) {
@@ -268,7 +269,7 @@ impl Owned<'_> {
         }
     }
 
-    /// The places of mistakes that only documents of others make, without a word about these.
+    /// The places of mistakes that only documents of others cause, without details of these.
     fn conflict(&self, bundle: &Bundle, problems: Problems) -> ProblemDetails {
         let own = problems.iter().filter(|one| (one.place.source as usize) < bundle.sources.len());
         let own = own.map(|one| {

@@ -13,7 +13,8 @@ const KIND: &str = "application/problem+json";
 /// Longest message of the library about a mistake of a request.
 const MOST_REASON_BYTES: usize = 4096;
 
-/// The query of a request without options: an ignored option may be meant seriously.
+/// The query of a request without options: an unknown option is an error, as it would be ignored
+/// otherwise.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
@@ -21,13 +22,13 @@ pub(crate) struct Nothing {}
 /// Extracted by a layer over requests that have no options.
 pub(crate) type NoOptions = Query<Nothing>;
 
-/// An answer that says why there is no other.
+/// An error as the answer.
 pub(crate) struct Problem(pub(crate) ProblemDetails);
 
 /// The result of a handler.
 pub(crate) type Answer<T> = Result<Json<T>, Problem>;
 
-/// Marks a response that names nothing but what the caller has said or may see.
+/// Marks a response that contains only names that the caller has sent or may see.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnWords;
 

@@ -1,8 +1,8 @@
-//! The REST interface over the network: TLS, in a thread of its own.
+//! The REST interface over the network: TLS, in a separate thread.
 //!
-//! Any machine that reaches the port may connect. So connections without a valid token are few and short.
-//! The thread's load is apart from the Unix socket's. A connection ends when its token is revoked or
-//! its user's document changes.
+//! Any machine that reaches the port may connect. So connections without a valid token are few and
+//! short. The thread's load does not affect the Unix socket. A connection ends when its token is
+//! revoked or its user's document changes.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -42,7 +42,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MOST_STRANGERS: (usize, usize) = (16, 256);
 /// Connections of one user, and in all.
 const MOST_KNOWN: (usize, usize) = (64, 512);
-/// The interval at which connections are checked for permission to go on.
+/// The interval at which connections are checked for permission to continue.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Longest head of a request.
 const MOST_HEAD_BYTES: usize = 64 << 10;
@@ -187,7 +187,7 @@ impl<K: Hash + Eq + Clone> Places<K> {
         Self { most, taken: Arc::default() }
     }
 
-    /// Takes a place, if there is one.
+    /// Takes a place, if one is free.
     fn enter(&self, of: K) -> Option<Place<K>> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let (most_of_one, most) = self.most;

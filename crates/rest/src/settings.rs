@@ -3,16 +3,16 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Where the interface listens, beside the node's own socket.
+/// The addresses of the interface, in addition to the node's own socket.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Where Prometheus asks.
+    /// The address for Prometheus.
     pub metrics_at: Option<SocketAddr>,
-    /// Where it takes requests by TLS.
+    /// The address for TLS.
     pub listening: Option<Listening>,
 }
 
-/// Where a node takes requests by TLS.
+/// The settings of a TLS listener.
 #[derive(Clone, Debug)]
 pub struct Listening {
     /// Address and TCP port.

@@ -1,7 +1,7 @@
-//! Connections that have proved nothing yet: few of one address, and few in all.
+//! Connections without a valid token yet: few of one address, and few in total.
 //!
-//! If there are too many in all, the oldest goes: a caller with a token needs its place for
-//! milliseconds only, however many others fill theirs.
+//! If there are too many in total, the oldest is closed: a caller with a token needs its place only
+//! for milliseconds, even with many other callers.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
@@ -20,7 +20,7 @@ pub(crate) struct Strangers {
 #[derive(Default)]
 struct Inside {
     next: u64,
-    /// In the order in which they came. The sender's end tells a connection to go.
+    /// In the order of arrival. The sender's end orders a connection to close.
     all: BTreeMap<u64, (IpAddr, oneshot::Sender<()>)>,
     of_one: HashMap<IpAddr, usize>,
 }
@@ -49,7 +49,7 @@ impl Drop for Place {
     }
 }
 
-/// The network that counts as one address: of IPv6 a /64, which one customer has.
+/// The network that counts as one address: for IPv6 a /64, which one customer has.
 fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6(Ipv6Addr::from(u128::from(v6) >> 64 << 64)),
@@ -58,12 +58,13 @@ fn network(address: IpAddr) -> IpAddr {
 }
 
 impl Strangers {
-    /// So many of one address, and so many in all.
+    /// Limits for one address, and in total.
     pub(crate) fn new(most_of_one: usize, most: usize) -> Strangers {
         Strangers { most_of_one, most, inside: Arc::default() }
     }
 
-    /// A place, and what tells when it has gone to another; none if the address has too many.
+    /// A place, and a receiver that reports its loss to another connection; `None` if the address
+    /// has too many.
     pub(crate) fn enter(&self, address: IpAddr) -> Option<(Place, oneshot::Receiver<()>)> {
         let address = network(address);
         let mut inside = self.inside.lock().unwrap_or_else(PoisonError::into_inner);

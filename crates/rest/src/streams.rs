@@ -1,4 +1,4 @@
-//! `/v1/events` and `/v1/logs`: events and lines, once or as they come.
+//! `/v1/events` and `/v1/logs`: events and lines, once or as a stream.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::problem::Problem;
 use crate::state::Api;
 use crate::who::Who;
 
-/// How often a log that is followed is looked at.
+/// Interval of checks of a followed log.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 pub(crate) fn routes() -> Router<Api> {
@@ -56,7 +56,7 @@ fn some() -> usize {
 
 /// The events, a JSON document a line, the oldest first.
 #[utoipa::path(get, path = "/v1/events", tag = "node",
-    params(("follow" = Option<bool>, Query, description = "Go on with what happens"),
+    params(("follow" = Option<bool>, Query, description = "Continue with new events"),
         ("after" = Option<u64>, Query, description = "Only events after this number")),
     responses((status = 200, description = "Events, one a line",
         body = ref("#/components/schemas/Event"), content_type = "application/x-ndjson")))]
@@ -112,8 +112,8 @@ async fn after(api: &Api, who: &Who, number: u64) -> Result<(Vec<Event>, u64), P
 /// The log of `node` or `switch`, or the output of a host's commands.
 #[utoipa::path(get, path = "/v1/logs/{of}", tag = "node",
     params(("of" = String, Path, description = "node, switch, or the name of a host"),
-        ("follow" = Option<bool>, Query, description = "Go on with what is written"),
-        ("lines" = Option<usize>, Query, description = "So many of the last lines; 200")),
+        ("follow" = Option<bool>, Query, description = "Continue with new lines"),
+        ("lines" = Option<usize>, Query, description = "Number of last lines; default 200")),
     responses((status = 200, description = "The log", content_type = "text/plain")))]
 pub(crate) async fn log(
     State(api): State<Api>,
@@ -135,8 +135,8 @@ pub(crate) async fn log(
 #[utoipa::path(get, path = "/v1/logs/{slice}/{name}", tag = "node",
     params(("slice" = String, Path, description = "The slice"),
         ("name" = String, Path, description = "The router, or router.program"),
-        ("follow" = Option<bool>, Query, description = "Go on with what is written"),
-        ("lines" = Option<usize>, Query, description = "So many of the last lines; 200")),
+        ("follow" = Option<bool>, Query, description = "Continue with new lines"),
+        ("lines" = Option<usize>, Query, description = "Number of last lines; default 200")),
     responses((status = 200, description = "The log", content_type = "text/plain")))]
 pub(crate) async fn router_log(
     State(api): State<Api>,
@@ -144,7 +144,7 @@ pub(crate) async fn router_log(
     Query(query): Query<Following>,
 ) -> Result<Response, Problem> {
     let of = format!("{slice}/{name}");
-    // File names are made from it: only from names of existing objects.
+    // File names are derived from it, so only names of existing objects are accepted.
     api.requests.known_log(&of).await?;
     show(&api, &of, &query)
 }
@@ -153,7 +153,7 @@ fn show(api: &Api, of: &str, query: &Following) -> Result<Response, Problem> {
     let path = api.instance.log(of);
     let (bytes, end) = match logs::tail(&path, query.lines) {
         Ok(found) => found,
-        // Nothing was written yet, or it goes elsewhere: to systemd's journal.
+        // No line was written yet, or the log is systemd's journal.
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => (Vec::new(), 0),
         Err(error) => {
             let detail = format!("reading {}: {error}", path.display());

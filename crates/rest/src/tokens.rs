@@ -19,7 +19,7 @@ use crate::problem::{Answer, NoOptions, Problem};
 use crate::state::Api;
 use crate::who::Who;
 
-/// The prefix of every token, by which scanners of source code recognise one.
+/// The prefix of every token, by which scanners of source code recognise tokens.
 const PREFIX: &str = "europa";
 /// Bytes of an id and of a secret.
 const ID_BYTES: usize = 8;
@@ -44,7 +44,7 @@ struct Token {
 pub(crate) struct Tokens(Arc<RwLock<HashMap<String, Token>>>);
 
 impl Tokens {
-    /// Those of a store. One that cannot be read is none.
+    /// The tokens of a store, without unreadable ones.
     pub(crate) fn new(stored: Vec<StoredToken>) -> Tokens {
         let tokens = Tokens::default();
         stored.into_iter().for_each(|stored| tokens.put(stored));
@@ -84,7 +84,7 @@ impl Tokens {
         self.read(|all| all.get(id).is_some_and(Token::is_valid))
     }
 
-    /// Forgets the tokens of a user that has gone.
+    /// Removes the tokens of a removed user.
     pub(crate) fn forget(&self, user: &str) {
         self.write(|all| all.retain(|_, token| token.stored.info.user != user));
     }
@@ -147,7 +147,7 @@ pub(crate) fn routes() -> Router<Api> {
         .route_layer(from_extractor::<NoOptions>())
 }
 
-/// Whether there is such a user, as far as the caller may know.
+/// Checks that the user exists, as far as the caller may know.
 async fn known(api: &Api, who: &Who, user: &str) -> Result<(), Problem> {
     let is_own = who.is_admin() || who.name() == user;
     let there = api.requests.user(user).await?.is_some();
@@ -170,7 +170,7 @@ pub(crate) async fn list(
     Ok(Json(TokenList { tokens: api.tokens.of(&user) }))
 }
 
-/// Makes a token, and tells its secret this once. Only an admin may.
+/// Makes a token; only this answer has its secret. Only an admin may do this.
 #[utoipa::path(post, path = "/v1/users/{user}/tokens", tag = "users", operation_id = "create_token",
     params(("user" = String, Path, description = "The user")),
     request_body = ref("#/components/schemas/NewToken"),

@@ -29,13 +29,13 @@ use crate::state::Api;
 /// Largest request of a user that is no admin.
 const MOST_BYTES: usize = 16 << 20;
 
-/// From where programs of slow paths ask.
+/// Origin of requests by programs of slow paths.
 const INSIDE: &str = "a slow path";
 
 /// The other end of a connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Peer {
-    /// A process of this machine, by its user id as the kernel tells it.
+    /// A process of this machine, by its user id from the kernel.
     Local(Option<u32>),
     /// A connection by TLS.
     Remote {
@@ -71,7 +71,7 @@ impl Connected<IncomingStream<'_, UnixListener>> for Peer {
 pub(crate) struct Who {
     name: String,
     from: String,
-    /// None: it may do everything.
+    /// `None`: all rights.
     roles: Option<Arc<BTreeMap<String, Role>>>,
 }
 
@@ -101,17 +101,17 @@ impl Who {
         self.roles.is_none()
     }
 
-    /// Roles on slices; none for a caller with all rights.
+    /// Roles on slices; `None` for a caller with all rights.
     pub(crate) fn roles(&self) -> Option<Arc<BTreeMap<String, Role>>> {
         self.roles.clone()
     }
 
-    /// As events have it.
+    /// The caller in the form of events.
     pub(crate) fn by(&self) -> By {
         By { who: self.name.clone(), from: self.from.clone() }
     }
 
-    /// Whether the role on a slice suffices. A slice on which there is none is not there.
+    /// Whether the role on a slice suffices. A slice without a role counts as missing.
     pub(crate) fn may(&self, needed: Role, slice: &str) -> Result<(), ProblemDetails> {
         let Some(roles) = &self.roles else { return Ok(()) };
         match roles.get(slice) {
@@ -139,7 +139,7 @@ enum Need {
     Known,
     /// A role on the slice of the path.
     Slice(Role),
-    /// Everything.
+    /// All rights.
     Admin,
 }
 
@@ -193,14 +193,14 @@ async fn identify(api: &Api, peer: Option<Peer>, token: &str) -> Result<Who, Pro
     }
 }
 
-/// The request, if its caller may make it, and what its path names.
+/// The request, if its caller may make it and may see the objects in its path.
 async fn allow(who: &Who, request: Request) -> Result<(Request, String), ProblemDetails> {
     if who.is_admin() {
         return Ok((request, String::new()));
     }
     let (mut parts, body) = request.into_parts();
     let Some(path) = parts.extensions.get::<MatchedPath>().cloned() else {
-        // There is nothing at this path, which is no secret.
+        // The path is invalid, which is no secret.
         return Ok((Request::from_parts(parts, body), String::new()));
     };
     let params = parts.extract::<RawPathParams>().await;

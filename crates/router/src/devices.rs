@@ -12,11 +12,11 @@ use crate::grants::Grants;
 pub(crate) struct PoolDevices {
     pub(crate) endpoint: Endpoint,
     interfaces: Vec<Interface>,
-    /// By interface: the one to the side of the router's own Linux.
+    /// By interface: the interface to the router's own Linux.
     host: Vec<Option<usize>>,
-    /// Something was sent since the switch was last told.
+    /// Whether packets were sent since the switch was last woken.
     pub(crate) sent: bool,
-    /// Not everything could be sent in this round: an element may keep the rest.
+    /// Whether packets could not be sent in this round: an element may keep the rest.
     pub(crate) blocked: bool,
     /// The descriptors that a graph may take while it is built.
     pub(crate) grants: Grants,
@@ -46,7 +46,7 @@ impl Devices for PoolDevices {
             self.sent = true;
             self.endpoint.send_keeping(host, batch, keep);
         }
-        // Linux is slower than the fast path: packets that it cannot take are lost, here and not
+        // Linux is slower than the fast path: packets that it cannot accept are lost here and not
         // later.
         batch.clear();
     }

@@ -1,9 +1,10 @@
 //! The process of a router with elements of the owner.
 //!
-//! The node starts its own binary, which enters the sandbox and executes the owner's program there. That
-//! one has Europa's router, with more elements, and takes the node's orders from the start. The two
-//! may have been built from different versions of Europa: the node's binary says its version in the
-//! environment, and a program of another version refuses the first order, and says both.
+//! The node starts its own binary, which enters the sandbox and executes the owner's program there.
+//! The program contains Europa's router with more elements, and takes the node's orders from the
+//! start. Both may have been built from different versions of Europa: the node's binary puts its
+//! version into the environment, and a program of another version refuses the first order with both
+//! versions.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
@@ -22,7 +23,7 @@ use crate::process::{RouterError, run};
 pub const AS_ROUTER: &str = "--as-europa-router";
 /// Milliseconds to wait for the first order.
 const PATIENCE_MS: u16 = 10_000;
-/// Where the node's binary says which router it expects.
+/// The environment variable with the version that the node expects.
 const VERSION: &str = "EUROPA_ROUTER";
 
 /// The router that this binary has: versions of Europa, of the orders and of the pool. All but the
@@ -36,7 +37,7 @@ fn version() -> String {
 /// executed.
 ///
 /// # Errors
-/// It cannot be executed. The node has been told.
+/// It cannot be executed. The node has got the reason.
 pub fn become_extended(control: OwnedFd, path: &str) -> Result<(), RouterError> {
     fcntl(&control, F_SETFD(FdFlag::empty()))
         .map_err(|error| RouterError::System { what: "handing over a descriptor", error })?;
@@ -63,7 +64,8 @@ pub fn run_extended(control: OwnedFd, more: More) -> Result<(), RouterError> {
     }
 }
 
-/// Why a program with a router of version `own` cannot be one of a node that has `wanted`.
+/// The reason why a program with a router of version `own` does not fit a node that expects
+/// `wanted`.
 fn differs(own: &str, wanted: &str) -> Option<String> {
     let bound = |version: &str| version.split_once(' ').map(|(_, bound)| bound.to_owned());
     let fits = bound(own).is_some() && bound(own) == bound(wanted);
@@ -78,7 +80,7 @@ fn differs(own: &str, wanted: &str) -> Option<String> {
 
 /// Refuses the first order.
 fn refuse(control: OwnedFd, why: &str) -> Result<(), RouterError> {
-    // Not read as an order: one of another version may not be readable.
+    // Not parsed as an order: one of another version may be unreadable.
     let mut first = [PollFd::new(control.as_fd(), PollFlags::POLLIN)];
     poll(&mut first, PollTimeout::from(PATIENCE_MS))
         .map_err(|error| RouterError::System { what: "waiting for orders", error })?;

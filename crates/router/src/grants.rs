@@ -19,7 +19,7 @@ impl Grants {
     /// Hands one over.
     ///
     /// # Errors
-    /// It is not there, or has been taken.
+    /// It does not exist, or has been taken.
     pub(crate) fn take(&self, resource: &Resource) -> io::Result<OwnedFd> {
         let name = resource.to_string();
         let mut left = self.0.borrow_mut();

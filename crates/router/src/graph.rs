@@ -36,12 +36,11 @@ impl ElementClasses for Classes<'_> {
 /// Adds elements to those of Europa.
 pub type More = fn(&mut Registry);
 
-/// Adds none.
+/// Adds no elements.
 pub fn none(_: &mut Registry) {}
 
-/// Compiles and builds a configuration, its text and where that stands; with it, a line for each
-/// warning. `inline` says that it is to run inside the switch, `more` which elements there are
-/// beside Europa's.
+/// Compiles and builds a configuration from its text and file name. Also returns a line for each
+/// warning. `inline`: it runs inside the switch. `more` adds elements to Europa's.
 ///
 /// # Errors
 /// Every mistake, with file, line and the text underlined.
@@ -100,11 +99,11 @@ fn placed(checked: &europa_click::Graph, found: Vec<BuildError>) -> Diagnostics 
 
 /// Slots of the memory in which a configuration is tried.
 const TRIAL_SLOTS: u32 = 512;
-/// Most bytes of warnings that a trial tells.
+/// Most bytes of warnings that a test returns.
 const MOST_WARNINGS_BYTES: usize = 16_384;
 
-/// Builds a configuration without interfaces that work, and forgets it: a line for each warning.
-/// `grants` stand for its grants, `more` adds elements to those of Europa.
+/// Builds a configuration without working interfaces, and drops it. Returns a line for each
+/// warning. `grants` replace its grants, `more` adds elements to those of Europa.
 ///
 /// # Errors
 /// Every mistake, with file, line and the text underlined.
@@ -117,7 +116,7 @@ pub fn check(start: &orders::Start, grants: Vec<OwnedFd>, more: More) -> Result<
     built.map(|(_, warnings)| first(&warnings))
 }
 
-/// As many lines as go into a message.
+/// As many lines as fit into a message.
 fn first(warnings: &str) -> String {
     let mut bytes = 0;
     let short = warnings.lines().take_while(|line| {

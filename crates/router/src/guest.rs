@@ -1,8 +1,8 @@
-//! A router that runs inside the switch's worker, among others: within a budget of time for
-//! each of its turns and a quota of memory, and with its panics caught.
+//! A router that runs inside the switch's worker, among others: within a budget of time for each of
+//! its turns and a quota of memory, and with its panics caught.
 //!
-//! This protects configurations of Europa's own elements from each other. It is no isolation: they
-//! share a process. The engine checks the cost after each batch of each element, so a turn may
+//! This protects configurations of Europa's own elements from each other. This is not isolation:
+//! they share a process. The engine checks the time after each batch of each element, so a turn may
 //! exceed its budget by one element's work on one batch.
 
 use std::any::Any;
@@ -25,24 +25,24 @@ use crate::graph::none;
 use crate::orders::{Answer, Inline, Order};
 use crate::running::{Log, Running, answer_by};
 
-/// A turn that is longer than so many budgets, and than [`GROSS`], is far too long.
+/// A turn that is longer than this number of budgets, and than [`GROSS`], is far too long.
 const GROSS_BUDGETS: u64 = 16;
-/// As long as others may well wait.
+/// Acceptable waiting time of other routers.
 const GROSS: Duration = Duration::from_millis(2);
-/// So many turns in a row that are far too long end the router. A machine that takes the core
-/// away for a while makes one turn long, and not the next ones.
+/// Number of successive turns far over the limit that ends the router. A machine that takes the
+/// core away for a while lengthens one turn, but not the next ones.
 const STRIKES: u32 = 8;
-/// So many other turns make up for one that is far too long: a turn that is cut may end before
-/// the element that takes too long has its share.
+/// Number of other turns that compensate for one far over the limit: a turn that is cut may end
+/// before the slow element runs.
 const MAKE_UP: u32 = 4;
-/// Most bytes of a router's tables of routes: addresses, mostly without memory behind them.
+/// Most bytes of a router's tables of routes: addresses, mostly without memory.
 const TABLE_BYTES: i64 = 512 << 20;
 /// Lines that a router's log takes in a second.
 const LINES: u32 = 100;
 /// Orders that are carried out before packets have their turn.
 const MOST_ORDERS: usize = 16;
 
-/// How a router inside the switch goes, since it was started.
+/// The counters of a router inside the switch, since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestStats {
     /// Its limits.
@@ -61,7 +61,7 @@ pub struct GuestStats {
     pub packets: u64,
     /// Bytes of memory without its pool; of tables of routes, the filled part.
     pub memory_bytes: u64,
-    /// Most bytes that it may have.
+    /// Limit of its bytes.
     pub quota_bytes: u64,
     /// Bytes of addresses of its tables of routes; only written pages have memory.
     pub table_bytes: u64,
@@ -82,9 +82,9 @@ pub struct Guest {
     stats: GuestStats,
     spent: u64,
     longest: u64,
-    /// Turns that are far too long, [`MAKE_UP`] for each, without those made up for.
+    /// Turns far over the limit, [`MAKE_UP`] for each, without compensated ones.
     strikes: u32,
-    /// The last turn found nothing to do.
+    /// Whether the last turn found no work.
     idle: bool,
     next_timer_ns: Option<u64>,
 }
@@ -113,13 +113,13 @@ impl Guest {
         }
     }
 
-    /// The descriptor that is readable when there is an order. Another one after each order.
+    /// The descriptor that becomes readable for an order. It may change after each order.
     pub fn waits_for(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let admitted = self.admitted.as_ref().map(AsFd::as_fd);
         std::iter::once(self.orders.as_fd()).chain(admitted)
     }
 
-    /// Whether a turn would find something to do.
+    /// Whether a turn would find work.
     pub fn wants_turn(&self, now: Instant) -> bool {
         let Some(running) = &self.running else { return false };
         let PoolDevices { endpoint, blocked, .. } = &running.devices;
@@ -128,16 +128,16 @@ impl Guest {
             || self.next_timer_ns.is_some_and(|at| at <= running.ns_at(now))
     }
 
-    /// When it has something to do, if nothing comes before.
+    /// The time of its next work, if no event happens before.
     pub fn next_due(&self) -> Option<Instant> {
         self.running.as_ref()?.instant_of(self.next_timer_ns?)
     }
 
-    /// One turn: a round of the graph, cut off when its budget is used up. Whether it did
-    /// anything. It works with the batches of `stock`.
+    /// One turn: a round of the graph, cut off when its budget is used up. Returns whether it found
+    /// work. It uses the batches of `stock`.
     ///
     /// # Errors
-    /// Why the router cannot go on. This connection must be dropped.
+    /// The reason why the router cannot continue. It must be dropped.
     pub fn turn(&mut self, now: Instant, stock: &mut Stock) -> Result<bool, String> {
         let begun = ticks::now();
         let worked = self.guarded(|running| {
@@ -177,10 +177,10 @@ impl Guest {
         Err(format!("its turns take {took} us, and may take {may} us"))
     }
 
-    /// Carries out orders, if there are any. Whether there may be more.
+    /// Carries out orders, if there are any. Returns whether there may be more.
     ///
     /// # Errors
-    /// Why the router cannot go on. This connection must be dropped.
+    /// The reason why the router cannot continue. It must be dropped.
     pub fn hear(&mut self) -> Result<bool, String> {
         for _ in 0..MOST_ORDERS {
             // In its quota as well: the code that carries the order out drops it.
@@ -216,8 +216,8 @@ impl Guest {
         Ok(true)
     }
 
-    /// One order, which may be as long as a batch of packets takes: the next one waits for its
-    /// turn. The sender of orders may go at any time.
+    /// Carries out one order, which may take as long as a batch of packets; the next one waits for
+    /// its turn. The sender of orders may close at any time.
     fn hear_admitted(&mut self) -> Result<bool, String> {
         let Some(mut admitted) = self.admitted.take() else { return Ok(false) };
         match counted(&mut self.account, || admitted.try_receive())? {
@@ -265,7 +265,7 @@ impl Guest {
         self.within_quota()
     }
 
-    /// Does something with the router that may panic, for its account.
+    /// Does work with the router that may panic, in its account.
     fn guarded<R>(&mut self, work: impl FnOnce(&mut Running) -> R) -> Result<R, String> {
         let Some(running) = &mut self.running else { return Err("it has not been started".into()) };
         let done = counted(&mut self.account, || work(running));
@@ -300,12 +300,12 @@ impl Guest {
         let _ = counted(&mut self.account, || drop(running));
     }
 
-    /// Tells the node why it has ended.
+    /// Sends the node the reason of its end.
     pub fn tell_end(&mut self, why: &str) {
         let _ = self.orders.send(&Answer::Ended(why.to_owned()), &[]);
     }
 
-    /// How it goes.
+    /// Its counters.
     pub fn stats(&self) -> GuestStats {
         let packets = self.running.as_ref().map_or(0, |r| r.devices.endpoint.received());
         GuestStats {
@@ -325,10 +325,10 @@ impl Drop for Guest {
     }
 }
 
-/// Does something that may panic, and puts the memory that it takes and frees on an account.
+/// Does work that may panic, and accounts its memory.
 fn counted<R>(account: &mut Account, work: impl FnOnce() -> R) -> Result<R, String> {
     let outer = account::enter(*account);
-    // State that a panic leaves half-changed belongs to the router alone, and is dropped.
+    // A panic may leave the router's own state inconsistent, which is dropped.
     let done = catch_unwind(AssertUnwindSafe(work));
     *account = account::enter(outer);
     done.map_err(|panic| format!("it panicked: {}", message(&*panic)))
@@ -339,7 +339,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it did not say why")
 }
 
-/// A log that takes so many lines until a further order: others wait while it is written.
+/// A log with a limit of lines until the next order: others wait while it is written.
 fn bounded(mut file: File, lines: Rc<Cell<u32>>) -> Log {
     Rc::new(RefCell::new(move |text: &str| {
         let last = match lines.get() {

@@ -1,12 +1,12 @@
-//! Where the packets of a router are.
+//! Counts the packets of a router by place.
 
 use europa_engine::Devices;
 use serde::{Deserialize, Serialize};
 
 use crate::running::Running;
 
-/// Packets that came to a router, by origin and by end, and those that it has. At rest `received +
-/// made + copied = sent + to_linux + consumed + dropped + held`.
+/// Packets that reached a router, by origin and by end, and packets that it has. At rest `received
+/// + made + copied = sent + to_linux + consumed + dropped + held`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// Taken from receive rings.
@@ -17,13 +17,13 @@ pub struct Ledger {
     pub copied: u64,
     /// Put into transmit rings of its interfaces.
     pub sent: u64,
-    /// Put into those that lead to its own Linux.
+    /// Put into rings to its own Linux.
     pub to_linux: u64,
     /// Ended by elements whose purpose that is, by element.
     pub consumed: Vec<(String, u64)>,
-    /// Ended by others, by cause.
+    /// Ended by other elements, by cause.
     pub dropped: Vec<(String, u64)>,
-    /// Those that wait in elements.
+    /// Packets that wait in elements.
     pub held: u64,
 }
 

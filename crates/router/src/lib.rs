@@ -1,4 +1,4 @@
-//! A router: its pool, its engine, its sleep. Mostly a process of its own, or a guest of the switch.
+//! A router on its packet pool: a process, or a guest of the switch.
 //!
 //! | file      | concern                                              |
 //! |-----------|------------------------------------------------------|

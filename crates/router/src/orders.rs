@@ -5,7 +5,8 @@ use std::net::Ipv4Addr;
 use europa_pool::Geometry;
 use serde::{Deserialize, Serialize};
 
-/// Version of [`Order`] and [`Answer`]. A change of them, or of a type inside them, adds one.
+/// Version of [`Order`] and [`Answer`]. Increase it at each change of them, or of a type inside
+/// them.
 pub const ORDERS_VERSION: u32 = 1;
 
 /// An order. Each is answered by one [`Answer`], in order. The first is [`Order::Start`], or
@@ -15,23 +16,23 @@ pub enum Order {
     /// The first: the settings. Descriptors: those of [`START_DESCRIPTORS`], and one for each
     /// grant.
     Start(Box<Start>),
-    /// Says whether a configuration is right, and changes nothing. Only before
-    /// [`Order::Start`]: it is for a process that will never have packets. Descriptors: one
-    /// for each grant, of something that may be used up.
+    /// Tests a configuration without a change. Only before [`Order::Start`], for a process that
+    /// never gets packets. Descriptors: a substitute for each grant.
     Check(Box<Start>),
     /// Runs another configuration from now on; elements of the same name and class take over the
-    /// state of the old ones. If it is wrong, the old one goes on. Descriptors: one for each grant.
+    /// state of the old ones. If it is invalid, the old one continues. Descriptors: one for each
+    /// grant.
     Swap {
         /// The configuration.
         configuration: String,
-        /// Where it stands, for messages.
+        /// Its file, for messages.
         file: String,
     },
     /// The previous node's connector for its elements has gone. Descriptors: one for each name,
     /// which elements may request again.
     Grant(Vec<String>),
-    /// Take orders also from the socket that comes with this one: its holder changes tables while
-    /// the node asks for other things.
+    /// Also take orders from the socket that is sent with this one: its holder changes tables while
+    /// the node sends other orders.
     Admit,
     /// Reads a handler, by `element.handler`.
     Read {
@@ -40,7 +41,7 @@ pub enum Order {
         /// Its parameter, often empty.
         parameter: String,
     },
-    /// Tells where its packets are: a [`Ledger`](crate::Ledger) as JSON.
+    /// Report where its packets are: a [`Ledger`](crate::Ledger) as JSON.
     Ledger,
     /// Writes a handler, by `element.handler`.
     Write {
@@ -66,11 +67,11 @@ pub struct Start {
     pub busy: bool,
     /// Its Click configuration.
     pub configuration: String,
-    /// Where the configuration stands, for messages.
+    /// The configuration's file, for messages.
     pub file: String,
     /// Files and sockets that elements may have, by name.
     pub grants: Vec<String>,
-    /// It runs inside the switch, and has so much of it.
+    /// Its limits, if it runs inside the switch.
     pub inline: Option<Inline>,
 }
 
@@ -104,20 +105,20 @@ pub struct Interface {
     pub address: Option<Ipv4Addr>,
 }
 
-/// Descriptors that come with [`Order::Start`], in this order, before those of grants.
-/// To the last of them the next node connects.
+/// Descriptors of [`Order::Start`], in this order, before those of grants. The next node connects
+/// to the last one.
 pub const START_DESCRIPTORS: [&str; 6] =
     ["packet pool", "waker", "wake pipe", "doorbell", "status page", "listening socket"];
 
 /// A router's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// It is done; for a read, the value.
+    /// The order was carried out; for a read, the value.
     Done(String),
-    /// It is not, and nothing has changed.
+    /// The order was refused, and changed nothing.
     Refused(String),
     /// The value has so many bytes, more than a message.
     TooLong(usize),
-    /// Of a router inside the switch, and no answer to anything: why it has ended.
+    /// A router inside the switch has ended, with the reason; this answers no order.
     Ended(String),
 }

@@ -32,7 +32,7 @@ pub enum RouterError {
     /// The pool.
     #[error(transparent)]
     Pool(#[from] europa_pool::ViewError),
-    /// The configuration; the node has been told.
+    /// The configuration is invalid; the node has got the reason.
     #[error("{0}")]
     Configuration(String),
     /// The kernel.
@@ -92,7 +92,7 @@ struct Process {
     status: Mapping,
     worker: u32,
     busy: bool,
-    /// So many packets may gather while it naps.
+    /// Number of packets that may gather while it naps.
     gathers: u64,
     /// The second source of orders: the mirror of the slow path.
     admitted: Option<Channel<Answer, Order>>,
@@ -153,7 +153,7 @@ impl Process {
                 continue;
             }
             let rest = if self.running.devices.endpoint.is_congested() {
-                // The switch needs the core, not a router that asks whether it had it.
+                // The switch needs the core, not a router that checks for its progress.
                 idle.give_way(now, self.pace())
             } else {
                 idle.rest(now, self.pace())
@@ -185,7 +185,7 @@ impl Process {
         bits.map_or(Pace::default(), |bits| Pace::from_bits(bits.load(Ordering::Relaxed)))
     }
 
-    /// Rings the doorbell if something was sent and the switch sleeps.
+    /// Rings the doorbell if packets were sent and the switch sleeps.
     fn tell_switch(&mut self) {
         if !std::mem::take(&mut self.running.devices.sent) {
             return;
@@ -203,11 +203,12 @@ impl Process {
         }
     }
 
-    /// Sleeps until a packet comes, a timer is due, or the node has an order: whether it has.
+    /// Sleeps until a packet arrives, a timer is due, or the node sends an order. Returns whether
+    /// there is an order.
     fn sleep(&mut self, orders: &Served<Answer, Order>, now_ns: u64) -> Result<bool, RouterError> {
         let mut ordered = false;
         let until_timer = self.running.router.next_timer_ns().map(|at| at.saturating_sub(now_ns));
-        // Sources wait for slots that come back.
+        // Sources wait for returning slots.
         let out_of_stock = self.running.devices.endpoint.is_out_of_stock().then_some(1_000_000);
         let timeout = match until_timer.into_iter().chain(out_of_stock).min() {
             None => PollTimeout::NONE,
@@ -234,8 +235,8 @@ impl Process {
                 Err(error) => return Err(RouterError::System { what: "sleeping", error }),
             }
             if wait[0].any() == Some(true) {
-                // Received packets mostly leave again, and a core wakes up slowly: the switch's may
-                // do so while the router works on the packet.
+                // Received packets usually leave again, and a core wakes up slowly: the switch's
+                // core can do so while the router handles the packet.
                 self.wake_switch();
             }
             ordered = wait[2].any() == Some(true) || wait[3].any() == Some(true);
@@ -252,7 +253,7 @@ impl Process {
         Ok(ordered)
     }
 
-    /// Tells elements which of their descriptors are ready, without waiting.
+    /// Reports ready descriptors to elements, without waiting.
     fn look(&mut self) {
         if self.running.router.watched().is_empty() {
             return;
@@ -294,8 +295,8 @@ impl Process {
         Ok(())
     }
 
-    /// One order, which may be as long as a batch of packets takes: the next one waits for its
-    /// turn. The sender of orders may go at any time.
+    /// Carries out one order, which may take as long as a batch of packets; the next one waits for
+    /// its turn. The sender of orders may close at any time.
     fn obey_admitted(&mut self) {
         let Some(mut admitted) = self.admitted.take() else { return };
         let done = match admitted.try_receive() {
@@ -323,7 +324,7 @@ fn watched(router: &Router) -> impl Iterator<Item = PollFd<'_>> {
     })
 }
 
-/// Which of it is there, by element and token.
+/// The ready descriptors, by element and token.
 fn ready(router: &Router, polled: &[PollFd<'_>]) -> Vec<(usize, u32, Interest)> {
     let all = router.watched().iter().zip(polled);
     all.filter(|(_, poll)| poll.any() == Some(true))

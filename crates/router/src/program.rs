@@ -22,8 +22,8 @@ const VARIABLES: [&str; START_DESCRIPTORS.len() - 1] =
 /// Becomes the program of `command`, its path first. Returns only if it cannot be executed.
 ///
 /// # Errors
-/// The node did not send the settings, or the program cannot be executed. A node that goes before
-/// it has said so ends it silently.
+/// The node did not send the settings, or the program cannot be executed. If the node closes
+/// before, the process ends silently.
 pub fn become_program(control: OwnedFd, command: &[String]) -> Result<(), RouterError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
     let (start, descriptors) = match orders.receive() {
@@ -40,7 +40,7 @@ pub fn become_program(control: OwnedFd, command: &[String]) -> Result<(), Router
     let mut program = Command::new(path);
     program.args(arguments).env_clear();
     for (name, descriptor) in VARIABLES.iter().zip(&descriptors) {
-        // The listening socket behind them goes when the program comes.
+        // The listening socket after them is closed when the program starts.
         fcntl(descriptor, F_SETFD(FdFlag::empty()))
             .map_err(|error| RouterError::System { what: "handing over descriptors", error })?;
         program.env(name, descriptor.as_raw_fd().to_string());
@@ -54,8 +54,9 @@ pub fn become_program(control: OwnedFd, command: &[String]) -> Result<(), Router
     ] {
         program.env(name, value.to_string());
     }
-    // A later failure could not be reported. The control socket stays open beside the program: a node whose socket has no
-    // other end would hear that all the time. A program that cannot be executed ends, and is started again.
+    // A later failure could not be reported. The control socket stays open in the program: without
+    // another end, the node would get events all the time. A program that cannot be executed ends,
+    // and is restarted.
     orders.send(&Answer::Done(String::new()), &[])?;
     let error = program.exec();
     Err(RouterError::Configuration(format!("{path}: {error}")))

@@ -17,13 +17,13 @@ use crate::graph::{self, More};
 use crate::orders::{Answer, Inline, Order, Start};
 use crate::process::RouterError;
 
-/// Rounds that a graph has to finish its packets before another one runs. One that leads packets in
-/// a circle never finishes.
+/// Most rounds that a graph gets to finish its packets before another one runs. A graph in which
+/// packets circulate never finishes.
 const MOST_ROUNDS: usize = 64;
-/// The same inside the switch, which others wait for.
+/// The same inside the switch, where other routers wait.
 const MOST_ROUNDS_INLINE: usize = 16;
 
-/// Writes lines to the router's log. One that is full is no reason to end.
+/// Writes lines to the router's log. A full log is no reason to end.
 pub(crate) type Log = Rc<RefCell<dyn FnMut(&str)>>;
 
 /// The log of a process.
@@ -37,7 +37,8 @@ fn lend(log: &Log, router: &mut Router) {
     router.set_log(Box::new(move |line| (log.borrow_mut())(&format!("{line}\n"))));
 }
 
-/// Has super-packets come if all elements of a graph keep them, and else says why none come.
+/// Enables super-packets if all elements of a graph keep them; otherwise logs the reason why none
+/// arrive.
 fn tell_long(log: &Log, devices: &PoolDevices, router: &Router) {
     let prevented_by = router.first_to_cut();
     devices.endpoint.set_takes_long(prevented_by.is_none());
@@ -100,7 +101,7 @@ impl Running {
         self.started.checked_add(Duration::from_nanos(at_ns))
     }
 
-    /// One round of the graph, within its budget if it has one. Whether it did anything.
+    /// One round of the graph, within its budget if it has one. Returns whether it found work.
     pub(crate) fn round(&mut self, now: Instant) -> bool {
         let now_ns = self.ns_at(now);
         self.devices.blocked = false;
@@ -111,7 +112,7 @@ impl Running {
         self.router.run_within(now_ns, &mut self.devices, Limit { clock: ticks::now, until })
     }
 
-    /// Builds another graph beside the running one, and runs it instead.
+    /// Builds another graph beside the running one, and then runs it instead.
     fn swap(
         &mut self,
         configuration: &str,
@@ -141,7 +142,7 @@ impl Running {
         };
         (self.log.borrow_mut())(&warnings);
         lend(&self.log, &mut new);
-        // Packets under way inside the old graph are brought to their end.
+        // Packets in the old graph are processed to their end.
         for _ in 0..self.inline.map_or(MOST_ROUNDS, |_| MOST_ROUNDS_INLINE) {
             if !self.router.is_busy() {
                 break;
@@ -193,7 +194,7 @@ fn wall_offset_ns(started: Instant) -> u64 {
     since_1970.saturating_sub(started.elapsed()).as_nanos() as u64
 }
 
-/// Sends an answer, or says that it is too long for a message.
+/// Sends an answer, or an error if it is too long for a message.
 pub(crate) fn answer_by(
     mut send: impl FnMut(&Answer) -> Result<(), ChannelError>,
     answer: &Answer,

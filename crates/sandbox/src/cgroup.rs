@@ -2,8 +2,8 @@
 //!
 //! Europa's groups are `europa/<instance>/<name>` under the root of whatever is mounted, or
 //! `europa/<instance>/<of>/<name>` where several share limits. Version 1 has one tree per
-//! controller, version 2 one for all; a machine may have both, each controller being in exactly one
-//! of them. A missing controller is left out, and listed by [`Cgroups::missing`].
+//! controller, version 2 one for all; a machine may have both, with each controller in exactly one
+//! of them. A missing controller is skipped, and listed by [`Cgroups::missing`].
 
 mod files;
 mod remove;
@@ -22,13 +22,13 @@ use files::{read, write};
 
 /// The folder under each hierarchy's root that holds all of Europa's groups.
 const TOP: &str = "europa";
-/// CPU weight of all of Europa, and of an instance: of ten ordinary groups. For the kernel
-/// a group counts as much as one process outside of it. With the default, switch and all
-/// routers together had the share of one compiler, and packets waited longer than a
-/// receive ring is long (measured: 90 ms).
+/// CPU weight of all of Europa, and of an instance: that of ten ordinary groups. For the kernel a
+/// group counts as much as one process outside of it. With the default, the switch and all routers
+/// together would have the share of one compiler, and packets would wait longer than a receive ring
+/// allows (measured: 90 ms).
 const WEIGHT: u64 = 1000;
-/// The same where the kernel forgets the time that a group has used. With 100, a killed router is back
-/// after 49 instead of 44 ms beside busy hosts.
+/// The same for kernels that forget the time that a group has used. With 100, a killed router is
+/// back after 49 instead of 44 ms beside busy hosts.
 const FORGOTTEN_WEIGHT: u64 = 200;
 /// These kernels forget it whenever the group's weight on a CPU changes, which happens at each turn
 /// of a quota: 6d71a9c61604 in 6.13 and stable kernels since 6.12, reverted in 7.0. A heavy group
@@ -67,7 +67,7 @@ impl Controller {
         }
     }
 
-    /// The promise that Europa cannot keep without it.
+    /// The consequence of its absence.
     pub fn consequence(self) -> &'static str {
         match self {
             Self::Cpu => "routers share CPU time equally; no reservation and no cap",
@@ -93,7 +93,7 @@ pub enum Version {
 pub struct Hierarchy {
     /// Its version.
     pub version: Version,
-    /// Where it is mounted.
+    /// Its mount point.
     pub root: PathBuf,
 }
 
@@ -121,7 +121,7 @@ pub struct Limits {
 /// An upper bound of CPU time: `quota` in every `period`, over all CPUs together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuQuota {
-    /// CPU time; at least 1 ms. `None` is no bound.
+    /// CPU time; at least 1 ms. `None` means no limit.
     pub quota: Option<Duration>,
     /// Wall time; 1 ms to 1 s.
     pub period: Duration,
@@ -171,7 +171,7 @@ impl Cgroups {
         Self { controllers }
     }
 
-    /// Where a controller is, if the machine has it.
+    /// The hierarchy of a controller, if the machine has it.
     pub fn hierarchy(&self, controller: Controller) -> Option<&Hierarchy> {
         self.controllers.get(&controller)
     }
@@ -192,8 +192,8 @@ impl Cgroups {
         Ok(Group { path, controllers: self.controllers.clone() })
     }
 
-    /// The group `europa/<instance>/<name>`, made if it does not exist. A name may be that of a
-    /// group, a slash, and that of one below it.
+    /// The group `europa/<instance>/<name>`; makes it if it does not exist. A name may contain one
+    /// slash, for a group below another.
     pub fn group(&self, instance: &str, name: &str) -> Result<Group, SandboxError> {
         let group = self.at(instance, name)?;
         for hierarchy in self.trees() {
@@ -236,7 +236,7 @@ impl Cgroups {
         for hierarchy in self.trees() {
             let top = hierarchy.root.join(TOP);
             remove::folder(&top.join(plain(instance)?))?;
-            // Fails while there are other instances, which is right.
+            // Fails while there are other instances, as intended.
             let _ = fs::remove_dir(&top);
         }
         Ok(())
@@ -345,8 +345,8 @@ impl Group {
         })
     }
 
-    /// Number of processes that the kernel has killed because the group used up its memory. `None`
-    /// without the controller, and on version 1 before Linux 4.13.
+    /// Number of processes that the kernel has killed because the group reached its memory limit.
+    /// `None` without the controller, and on version 1 before Linux 4.13.
     pub fn memory_kills(&self) -> Option<u64> {
         let (version, folder) = self.folder(Controller::Memory)?;
         let file = match version {
@@ -396,7 +396,7 @@ impl Group {
     }
 }
 
-/// How a process is started inside a group, see [`crate::spawn`].
+/// The files with which a process joins a group, see [`crate::spawn`].
 #[derive(Default)]
 pub(crate) struct Join {
     /// Version 1: files that take `0` for "the writing task". Not `cgroup.procs`: a task
@@ -438,7 +438,7 @@ fn make(hierarchy: &Hierarchy, path: &Path) -> Result<(), SandboxError> {
     Ok(())
 }
 
-/// A name that is one folder and cannot be mistaken for a file of the kernel's.
+/// Checks that a name is one folder and not a file of the kernel.
 fn plain(name: &str) -> Result<&str, SandboxError> {
     let good = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if !name.is_empty() && name.len() <= 128 && name.bytes().all(good) {

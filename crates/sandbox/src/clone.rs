@@ -1,7 +1,7 @@
-//! The one system call that libc cannot make for us: `clone3` with memory shared and a
-//! stack of the child's own. libc's `clone` cannot say "into this control group", and
-//! moving a process there afterwards takes a global lock and waits for RCU: 6 ms in the
-//! median, 17 ms at worst (Linux 6.18), more than everything else that a start takes.
+//! The one system call that libc does not offer: `clone3` with shared memory and a separate stack.
+//! libc's `clone` cannot start a process in a control group, and moving a process there afterwards
+//! takes a global lock and waits for RCU: 6 ms in the median, 17 ms at worst (Linux 6.18), more
+//! than all other parts of a start.
 
 use std::arch::asm;
 use std::ffi::{c_int, c_long, c_void};
@@ -12,7 +12,7 @@ use nix::errno::Errno;
 
 /// Stack of the child until exec; it calls a dozen thin wrappers deep.
 const STACK_BYTES: usize = 64 * 1024;
-/// `CLONE_INTO_CGROUP`; libc's constant has a type that it does not fit into.
+/// `CLONE_INTO_CGROUP`; libc's constant has an unsuitable type.
 const INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// `struct clone_args` of the kernel, as of Linux 5.7.
@@ -32,9 +32,9 @@ struct Arguments {
     cgroup: u64,
 }
 
-/// Runs `entry(argument)` in a new process that shares our memory, while the calling thread sleeps
-/// until that process has executed a program or exited. Its exit code is the result of `entry`.
-/// Returns its pid and pidfd.
+/// Runs `entry(argument)` in a new process that shares this process's memory, while the calling
+/// thread sleeps until that process has executed a program or exited. Its exit code is the result
+/// of `entry`. Returns its pid and pidfd.
 ///
 /// # Safety
 ///
@@ -47,7 +47,7 @@ pub(crate) unsafe fn clone_and_wait(
     pid_namespace: bool,
     cgroup: Option<BorrowedFd<'_>>,
 ) -> nix::Result<(u32, OwnedFd)> {
-    // u128: both architectures want a stack aligned to 16 bytes.
+    // u128, because both architectures require a stack aligned to 16 bytes.
     let mut stack = vec![0_u128; STACK_BYTES / size_of::<u128>()];
     let mut pidfd: RawFd = -1;
     let mut flags = (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD) as u64;
@@ -115,11 +115,11 @@ unsafe fn clone3(
     result
 }
 
-/// As above.
+/// The same, as a raw system call.
 ///
 /// # Safety
 ///
-/// As above.
+/// # Safety
 #[cfg(target_arch = "aarch64")]
 unsafe fn clone3(
     arguments: &Arguments,

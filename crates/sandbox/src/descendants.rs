@@ -1,4 +1,4 @@
-//! All processes that a process has started, also those that have left their parents.
+//! All descendants of a process, including those that have left their parents.
 
 use std::collections::HashMap;
 use std::fs;
@@ -36,7 +36,7 @@ pub fn end_descendants(grace: Duration, patience: Duration) -> bool {
         if late || !warned {
             let signal = if late { Signal::SIGKILL } else { Signal::SIGHUP };
             for number in descendants() {
-                // It may have ended this moment.
+                // It may have ended already.
                 let _ = kill(Pid::from_raw(number), signal);
             }
             warned = true;

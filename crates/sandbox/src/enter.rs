@@ -16,11 +16,10 @@ use crate::profile::Profile;
 use crate::seccomp::Beside;
 use crate::{descriptors, fence, privileges, root, seccomp};
 
-/// Locks the calling process into the sandbox of `profile`; there is no way back.
+/// Confines the calling process to the sandbox of `profile` irrevocably.
 ///
-/// To be called right after exec, as root, with a single thread, before anything
-/// from outside is read. An error means the process is in an undefined state between
-/// free and locked: print it and exit.
+/// Call it right after exec, as root, with a single thread, before reading any input. After an
+/// error the process is only partly confined: print the error and exit.
 ///
 /// The pid namespace is not entered here, because a process cannot: it comes from
 /// [`spawn`](crate::spawn).
@@ -28,7 +27,7 @@ pub fn enter(profile: &Profile) -> Result<(), SandboxError> {
     check(profile)?;
     descriptors::close_others(&profile.descriptors)?;
     umask(Mode::from_bits_truncate(0o077));
-    // Without a session of its own, other processes on the terminal could type into it. Fails only
+    // Without a separate session, other processes on the terminal could type into it. Fails only
     // for a process group leader, which spawn made a session leader already.
     let _ = setsid();
     let name = CString::new(profile.name.replace('\0', "")).unwrap_or_default();
@@ -48,7 +47,7 @@ pub fn enter(profile: &Profile) -> Result<(), SandboxError> {
     limit(profile)?;
     privileges::give_up(profile.uid, profile.user_namespace)?;
     if profile.die_with_parent {
-        // Not earlier: the kernel forgets it when ids change.
+        // Not earlier: the kernel resets it when ids change.
         prctl::set_pdeathsig(Signal::SIGKILL).step("setting the parent-death signal")?;
     }
     fence::put_up(profile.role)?;
@@ -62,7 +61,7 @@ fn check(profile: &Profile) -> Result<(), SandboxError> {
     if profile.uid == 0 {
         return Err(SandboxError::Refused("a sandboxed process cannot keep uid 0".into()));
     }
-    // Most of the steps change one thread only; another one would stay outside.
+    // Most of the steps change one thread only; another thread would stay unconfined.
     let threads = fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads != 1 {
         return Err(SandboxError::Refused(format!(

@@ -7,8 +7,8 @@
 //!
 //! # Threats and measures
 //!
-//! Where a line names several measures, each is meant to hold without the others;
-//! `tests/sandbox` tries the ways out one by one, with the system call filter and without.
+//! If a line names several measures, each must hold without the others; `tests/sandbox` tries the
+//! escapes one by one, with the system call filter and without.
 //!
 //! | threat: a router's process ... | measure |
 //! |---|---|

@@ -7,16 +7,15 @@ use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 
 use crate::error::{SandboxError, Step};
 
-/// Gives up root for good: no supplementary groups, `id` as every uid and gid, all
-/// five capability sets empty, no new privileges.
+/// Gives up root permanently: no supplementary groups, `id` as every uid and gid, all five
+/// capability sets empty, no new privileges.
 ///
-/// With `user_namespace` the process also ends in a namespace of its own, created
-/// *after* the others and without any id mapping. So no id but its own exists for it
-/// (`setuid` of anything fails), and its mount and network namespaces belong to the
-/// host's user namespace: even a kernel bug that handed it the full capability set
-/// would give it none over them.
+/// With `user_namespace` the process also enters a new user namespace, created *after* the others
+/// and without any id mapping. So no id but its own exists for it (`setuid` of anything fails), and
+/// its mount and network namespaces belong to the host's user namespace: even a kernel bug that
+/// handed it the full capability set would give it none over them.
 pub(crate) fn give_up(id: u32, user_namespace: bool) -> Result<(), SandboxError> {
-    // Needs CAP_SETPCAP, which goes with the uid.
+    // Needs CAP_SETPCAP, which is lost with the uid.
     clear(CapSet::Bounding, "emptying the bounding set")?;
     setgroups(&[]).step("dropping supplementary groups")?;
     let (uid, gid) = (Uid::from_raw(id), Gid::from_raw(id));
@@ -30,7 +29,7 @@ pub(crate) fn give_up(id: u32, user_namespace: bool) -> Result<(), SandboxError>
         caps::set(None, CapSet::Effective, &admin)
             .step("raising CAP_SYS_ADMIN for one more step")?;
         unshare(CloneFlags::CLONE_NEWUSER).step("creating the user namespace")?;
-        // The new namespace came with all sets full, the bounding set too.
+        // The new namespace starts with all sets full, including the bounding set.
         clear(CapSet::Bounding, "emptying the bounding set of the user namespace")?;
     }
     prctl::set_keepcaps(false).step("keeping no capabilities")?;
@@ -39,8 +38,8 @@ pub(crate) fn give_up(id: u32, user_namespace: bool) -> Result<(), SandboxError>
     clear(CapSet::Inheritable, "emptying the inheritable set")?;
     clear(CapSet::Permitted, "emptying the permitted set")?;
     prctl::set_no_new_privs().step("refusing new privileges")?;
-    // Last, because every change of ids resets it. Also hands /proc/PID to root, so
-    // that two processes of one uid could not trace each other either.
+    // Last, because every change of ids resets it. It also makes root the owner of /proc/PID, so
+    // that two processes with one uid cannot trace each other.
     prctl::set_dumpable(false).step("refusing dumps and tracers")
 }
 

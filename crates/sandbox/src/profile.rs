@@ -4,7 +4,7 @@ use std::os::fd::RawFd;
 use std::path::PathBuf;
 
 /// First of the uids (and equal gids) that Europa's processes run under; the switch has this one,
-/// router `id` has `BASE_UID + 1 + id`. Far above the ids that distributions give to users (up to
+/// router `id` has `BASE_UID + 1 + id`. Far above the ids that distributions assign to users (up to
 /// 60 000) and to subordinate ids of the first users (from 100 000 or 524 288, 65 536 each).
 pub const BASE_UID: u32 = 2_000_000;
 
@@ -22,7 +22,7 @@ pub enum Role {
     Program,
 }
 
-/// A host path that a user's program sees, read-only.
+/// A host path that a user's program can read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// File or folder on the host. Mounts below it are not carried along.
@@ -62,7 +62,7 @@ pub enum Enforcement {
     Log,
 }
 
-/// Everything that [`enter`](crate::enter) needs to know.
+/// The settings for [`enter`](crate::enter).
 #[derive(Clone, Debug)]
 pub struct Profile {
     /// Selects the system call list.
@@ -77,8 +77,8 @@ pub struct Profile {
     pub mounts: Vec<Mount>,
     /// Limits of the process.
     pub limits: ProcessLimits,
-    /// Whether to end in a user namespace of its own in which no id is mapped. Off only where the
-    /// host forbids user namespaces (`doctor` reports it).
+    /// Whether to enter a new user namespace without mapped ids. Off only where the host forbids
+    /// user namespaces (`doctor` reports it).
     pub user_namespace: bool,
     /// Whether the kernel kills the process when the *thread* that spawned it ends. Off
     /// for switch and routers, which outlive the node: it adopts them. A parent that

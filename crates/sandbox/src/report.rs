@@ -7,14 +7,14 @@ use nix::errno::Errno;
 
 use crate::cgroup::{Cgroups, Controller, Version};
 
-/// How much of a measure is there.
+/// How far a measure is available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// All of it.
+    /// Completely.
     Full,
-    /// Some; the finding names the missing part.
+    /// Partly; the finding names the missing part.
     Partial,
-    /// None.
+    /// Not at all.
     Missing,
 }
 
@@ -23,9 +23,9 @@ pub enum State {
 pub struct Finding {
     /// The measure.
     pub measure: &'static str,
-    /// How much of it is there.
+    /// How far it is available.
     pub state: State,
-    /// The observation, and the consequence if it is not everything.
+    /// The observation, and the consequence if it is not complete.
     pub detail: String,
 }
 

@@ -12,11 +12,11 @@ use nix::unistd::{chdir, pivot_root};
 use crate::error::{SandboxError, Step};
 use crate::profile::Mount;
 
-/// Where the new root is put together. It hides the contents of the folder, so every host must have
-/// the folder, and no program may be below it.
+/// The mount point on which the new root is assembled. It hides the folder's contents, so every
+/// host must have the folder, and no program may be below it.
 const STAGE: &str = "/proc";
 
-/// Nothing on a mount of ours may be a device or gain privilege when executed.
+/// Mounts here have no devices, and executing a file gives no privilege.
 const HARMLESS: MsFlags = MsFlags::MS_NOSUID.union(MsFlags::MS_NODEV);
 
 /// Replaces the root of the current (already private) mount namespace.
@@ -35,7 +35,7 @@ pub(crate) fn replace(mounts: &[Mount]) -> Result<(), SandboxError> {
         Some("size=64k,nr_inodes=1024,mode=0555"),
     )
     .step("mounting the empty root")?;
-    // The reader of the mounts has to reach them, and does not own the folders above.
+    // The reader of the mounts must reach them, but does not own the folders above.
     umask(Mode::from_bits_truncate(0o022));
     for wanted in mounts {
         bind(wanted)

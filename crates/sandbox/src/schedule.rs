@@ -1,4 +1,4 @@
-//! Where and how a polling process runs.
+//! The CPUs and the scheduling policy of a polling process.
 
 use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -6,9 +6,9 @@ use nix::unistd::Pid;
 
 use crate::error::{SandboxError, Step};
 
-/// Keeps this process on `cpus` (any, if empty) and makes it a batch process: one that
-/// wakes up does not interrupt another. Europa's own pollers change that later, as
-/// `Preemption` in `crates/pool` says; a user's program cannot.
+/// Keeps this process on `cpus` (any, if empty) and makes it a batch process, which does not
+/// interrupt others when it wakes up. Europa's own pollers change that later (`Preemption` in
+/// `crates/pool`); a user's program cannot.
 ///
 /// # Errors
 /// No such CPU, or the kernel's error.
@@ -27,7 +27,7 @@ pub fn schedule(cpus: &[usize]) -> Result<(), SandboxError> {
 }
 
 /// Lets this thread run only while its core is idle: any process that wakes up interrupts it, batch
-/// processes too. For work that is not urgent, and holds no lock that others wait for.
+/// processes too. For work that is not urgent and holds no shared lock.
 ///
 /// # Errors
 /// The kernel's error.
@@ -42,7 +42,7 @@ fn become_of(policy: i32) -> nix::Result<()> {
     Errno::result(result).map(drop)
 }
 
-/// Lets others go first: on a contended core, this process gets a tenth of another one's share. For
+/// Lowers this process's priority: on a contended core, it gets a tenth of another one's share. For
 /// observers, which must not slow the observed process.
 ///
 /// # Errors

@@ -1,11 +1,11 @@
 //! The system call lists as filters in the kernel.
 //!
 //! Three answers exist in addition to "allowed". A call in no list kills the process. A *refused*
-//! call, which a well-meaning library may try (opening a file to print a backtrace, asking whether
-//! a descriptor is a terminal), fails with `EPERM`. `clone3`, whose flags a filter cannot see,
-//! fails with `ENOSYS`, upon which libc takes `clone`. A filter has one answer only, so these are
-//! three filters; the kernel applies the strictest. Calls allowed without looking at their
-//! arguments cost nothing: the kernel keeps a bitmap of them and does not run the filters.
+//! call, which a harmless library may try (opening a file to print a backtrace, checking whether a
+//! descriptor is a terminal), fails with `EPERM`. `clone3`, whose flags a filter cannot see, fails
+//! with `ENOSYS`, whereupon libc uses `clone`. A filter has only one such answer, so these are
+//! three filters; the kernel applies the strictest. Calls that are allowed with any arguments cost
+//! nothing: the kernel keeps a bitmap of them and does not run the filters.
 
 mod tables;
 

@@ -1,11 +1,11 @@
 //! Starting a role process from the node, which is root and has threads.
 //!
-//! The child is made as `posix_spawn` does it: `clone` with shared memory, the calling
-//! thread suspended until exec. So nothing is copied, however large the node is (no
-//! page tables, no copy-on-write faults afterwards), an error of the child is simply
-//! written into the caller's memory, and `exec` has been reached when `spawn` returns.
-//! The price is a rule: between clone and exec the child makes raw system calls only,
-//! on memory prepared before; it allocates nothing and takes no lock.
+//! The child is made in the way of `posix_spawn`: `clone` with shared memory, the calling thread
+//! suspended until exec. So nothing is copied, however large the node is (no page tables, no
+//! copy-on-write faults afterwards), an error of the child is simply written into the caller's
+//! memory, and `exec` has been reached when `spawn` returns. In return there is a rule: between
+//! clone and exec the child makes only raw system calls, on memory prepared before; it allocates
+//! nothing and takes no lock.
 
 use std::ffi::{CString, OsStr, c_char, c_int, c_void};
 use std::fs::File;
@@ -42,12 +42,11 @@ pub struct SpawnSpec<'a> {
     pub descriptors: Vec<BorrowedFd<'a>>,
     /// Standard output and error.
     pub log: BorrowedFd<'a>,
-    /// Joined before exec, so that everything the process ever uses is counted.
+    /// Joined before exec, so that all resources of the process are counted.
     pub group: Option<&'a Group>,
-    /// Whether the process is number 1 of a pid namespace of its own. Then signals whose
-    /// action is the default do not reach it, even from outside: the role must install
-    /// a handler for `SIGTERM`. `SIGKILL` always works, and the death of the process
-    /// takes along everything in the namespace.
+    /// Whether the process is number 1 of a new pid namespace. Then signals whose action is the
+    /// default do not reach it, even from outside: the role must install a handler for `SIGTERM`.
+    /// `SIGKILL` always works, and the end of the process ends all processes of the namespace.
     pub pid_namespace: bool,
 }
 
@@ -59,7 +58,7 @@ pub enum Exit {
     /// It was killed by this signal: `SIGSYS` is the system call filter, `SIGKILL`
     /// without the node's doing the memory limit.
     Signal(Signal),
-    /// It was adopted: only its parent learns how it ended.
+    /// It was adopted: only its parent learns the result.
     Unknown,
 }
 
@@ -80,31 +79,31 @@ pub struct Child {
     pid: u32,
     pidfd: OwnedFd,
     exit: Option<Exit>,
-    /// It is the child of another process, which started it and has gone.
+    /// Whether it is the child of another process, which has ended.
     adopted: bool,
-    /// It lives on without its owner.
+    /// Whether it continues without its owner.
     committed: bool,
 }
 
-/// The identity of a process, different from all others, also later ones with its number.
+/// The identity of a process, different from all others, including later ones with its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
-    /// Its number as the node sees it.
+    /// Its number in the node's pid namespace.
     pub pid: u32,
     /// When it was started, in clock ticks since the machine was.
     pub started: u64,
 }
 
 impl Identity {
-    /// That of process `pid`, while there is one.
+    /// The identity of process `pid`, if it exists.
     pub fn of(pid: u32) -> Option<Self> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name, in parentheses, may contain anything.
+        // The name, in parentheses, may contain any character.
         let rest = stat.rsplit_once(") ")?.1;
         Some(Self { pid, started: rest.split(' ').nth(19)?.parse().ok()? })
     }
 
-    /// How long ago it was started.
+    /// Time since its start.
     pub fn age(&self) -> Duration {
         let ticks = sysconf(SysconfVar::CLK_TCK).ok().flatten().unwrap_or(100).max(1);
         let started = Duration::from_secs_f64(self.started as f64 / ticks as f64);
@@ -114,14 +113,14 @@ impl Identity {
 }
 
 impl Child {
-    /// Takes over a process that another one has started; none if it has ended.
+    /// Takes over a process that another one has started; `None` if it has ended.
     ///
     /// # Errors
     /// The error of pidfd_open(2).
     pub fn adopt(process: Identity) -> Result<Option<Self>, SandboxError> {
         let Identity { pid, .. } = process;
         let Some(pidfd) = open(pid)? else { return Ok(None) };
-        // Looked at while its number cannot be another's: the descriptor is held.
+        // Checked while the descriptor keeps its number from being reused.
         if Identity::of(pid) != Some(process) {
             return Ok(None);
         }
@@ -129,12 +128,12 @@ impl Child {
         Ok(if child.try_wait()?.is_some() { None } else { Some(child) })
     }
 
-    /// The process id as the node sees it.
+    /// The process id in the node's pid namespace.
     pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// It outlives its owner: the next node can find it now.
+    /// From now on it outlives its owner, so that the next node can adopt it.
     pub fn commit(&mut self) {
         self.committed = true;
     }
@@ -198,7 +197,7 @@ impl AsFd for Child {
     }
 }
 
-/// A descriptor of process `pid`; none if there is none.
+/// A descriptor of process `pid`; `None` if it does not exist.
 pub(crate) fn open(pid: u32) -> Result<Option<OwnedFd>, SandboxError> {
     // SAFETY: pidfd_open takes two integers.
     let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
@@ -210,7 +209,7 @@ pub(crate) fn open(pid: u32) -> Result<Option<OwnedFd>, SandboxError> {
     }
 }
 
-/// Sends a signal through a pidfd, which cannot hit a process that came later.
+/// Sends a signal through a pidfd, which cannot reach a later process with the same number.
 pub(crate) fn send_signal(pidfd: BorrowedFd<'_>, signal: Signal) -> nix::Result<()> {
     let info = ptr::null::<libc::siginfo_t>();
     // SAFETY: a null siginfo is allowed and means the one of kill(2).
@@ -220,7 +219,7 @@ pub(crate) fn send_signal(pidfd: BorrowedFd<'_>, signal: Signal) -> nix::Result<
     Errno::result(result).map(drop)
 }
 
-/// The child's data; prepared by the parent, which sleeps meanwhile.
+/// The child's data, prepared by the parent, which is suspended.
 struct Plan {
     /// Sources of descriptors 0, 1, 2, 3, ...
     sources: Vec<RawFd>,
@@ -241,10 +240,10 @@ const STEPS: [&str; 5] = [
     "executing /proc/self/exe",
 ];
 
-/// Starts the running binary in a role of its own.
+/// Starts the running binary in another role.
 ///
-/// Returns when the child has executed it (about half a millisecond). The child is
-/// still root: its first act must be [`enter`](crate::enter).
+/// Returns when the child has executed it (about half a millisecond). The child is still root: its
+/// first act must be [`enter`](crate::enter).
 pub fn spawn(spec: &SpawnSpec<'_>) -> Result<Child, SandboxError> {
     let arguments = strings(&spec.arguments)?;
     let environment = strings(&spec.environment)?;
@@ -266,8 +265,8 @@ pub fn spawn(spec: &SpawnSpec<'_>) -> Result<Child, SandboxError> {
         failed: (0, 0),
     };
 
-    // A handler of ours must not run in the child, on our memory: no signal may be
-    // delivered there until it has set all of them to default.
+    // A signal handler must not run in the child, which shares this process's memory: signals are
+    // blocked until the child has set all of them to default.
     let mut before = SigSet::empty();
     pthread_sigmask(SigmaskHow::SIG_BLOCK, Some(&SigSet::all()), Some(&mut before))
         .step("blocking signals")?;
@@ -295,8 +294,8 @@ pub fn spawn_within(
     namespace: BorrowedFd<'_>,
     spec: &SpawnSpec<'_>,
 ) -> Result<Child, SandboxError> {
-    // Children of a thread that has chosen a namespace are born there; it can have no threads
-    // any more, so it is one that ends here.
+    // Children of a thread that has chosen a pid namespace start there; such a thread can start no
+    // more threads, so this is a temporary one.
     std::thread::scope(|scope| {
         let born = scope.spawn(|| {
             setns(namespace, CloneFlags::CLONE_NEWPID).step("entering a pid namespace")?;
@@ -319,7 +318,7 @@ extern "C" fn child_main(plan: *mut c_void) -> c_int {
     127
 }
 
-/// Returns the number of the step that failed; errno says why.
+/// Returns the number of the failed step; errno has the reason.
 fn run(plan: &Plan) -> Result<std::convert::Infallible, usize> {
     let count = c_int::try_from(plan.sources.len()).unwrap_or(c_int::MAX);
     // SAFETY: only system calls that are safe after vfork, on integers and on memory that
@@ -333,8 +332,8 @@ fn run(plan: &Plan) -> Result<std::convert::Infallible, usize> {
         for &file in &plan.groups {
             check(libc::write(file, c"0".as_ptr().cast(), 1) as c_int, 1)?;
         }
-        // First move every source above the targets, otherwise one could be overwritten
-        // before its turn. Duplicates lose close-on-exec, the lifted copies have it.
+        // First duplicates every source above the targets, so that none is overwritten too early.
+        // The final duplicates are without close-on-exec, the intermediate ones have it.
         let mut target = 0;
         let mut lifted = [-1 as RawFd; MAX_DESCRIPTORS];
         for (&source, place) in plan.sources.iter().zip(&mut lifted) {

@@ -9,11 +9,11 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use crate::error::{SandboxError, Step};
 
-/// The number of the first descriptor that [`spawn`](crate::spawn) hands over.
+/// The number of the first descriptor of [`spawn`](crate::spawn).
 const FIRST: RawFd = 3;
 
-/// The descriptors 3, 4, ... that [`spawn`](crate::spawn) has handed over to this process. Each is
-/// closed at exec from now on. A second call is an error, as they have an owner then.
+/// The descriptors 3, 4, ... that [`spawn`](crate::spawn) has handed over to this process. From now
+/// on exec closes them. A second call is an error, as they have an owner then.
 ///
 /// # Errors
 /// One of them is not open.

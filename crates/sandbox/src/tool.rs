@@ -1,8 +1,8 @@
-//! A short-lived tool, such as a compiler, that works on an untrusted file.
+//! A short-lived tool, such as a compiler, that handles an untrusted file.
 //!
-//! Unlike a role it needs no root: any user locks its own process in. It reads the given files and
-//! executes programs below the system's folders; it writes to its standard output and error only,
-//! reaches no network, and its time and memory are limited.
+//! Unlike a role it needs no root: any user can confine its own process. It reads the given files
+//! and executes programs below the system's folders; it writes to its standard output and error
+//! only, reaches no network, and its time and memory are limited.
 
 use std::path::PathBuf;
 
@@ -31,8 +31,8 @@ pub struct ToolLimits {
     pub address_space_bytes: u64,
 }
 
-/// Locks the calling process in, before it executes a tool; there is no way back. Beside the
-/// system's folders it may read `readable`.
+/// Confines the calling process irrevocably, before it executes a tool. Beside the system's folders
+/// it may read `readable`.
 ///
 /// # Errors
 /// The failed step; the process must end then.

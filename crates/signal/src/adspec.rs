@@ -16,7 +16,7 @@ pub(crate) fn extend(adspec: Adspec, offer: &Offer, mtu: u32) -> Adspec {
     });
     Adspec {
         hops: adspec.hops.saturating_add(1),
-        // A NaN of the sender's becomes what this interface has.
+        // A NaN of the sender is replaced by this interface's value.
         bandwidth: Float::from(bandwidth),
         latency_us: adspec.latency_us.saturating_add(offer.latency_us),
         mtu: adspec.mtu.min(mtu),

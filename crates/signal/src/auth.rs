@@ -15,7 +15,7 @@ pub struct Key {
     pub algorithm: Algorithm,
     /// The secret.
     pub secret: Vec<u8>,
-    /// Whether a neighbour that is not known has to answer a challenge first (RFC 2747, section 4.3).
+    /// Whether an unknown neighbour must answer a challenge first (RFC 2747, section 4.3).
     pub has_handshake: bool,
 }
 
@@ -85,15 +85,15 @@ impl Key {
         let Some(at) = integrity_at(bytes) else { return false };
         let wanted = self.of_message(bytes, &at);
         let found = &bytes[at];
-        // Every byte is compared, so that time does not tell how many were right.
+        // Every byte is compared, so that the time does not reveal the number of right ones.
         wanted.len() == found.len()
             && wanted.iter().zip(found).fold(0, |different, (one, other)| different | (one ^ other))
                 == 0
     }
 }
 
-/// Sequence numbers of a sender that have been seen: the highest, and which of the 64 before it (RFC
-/// 2747, section 4.2: messages may overtake each other, and are taken once).
+/// Received sequence numbers of a sender: the highest, and a bit for each of the 64 before it (RFC
+/// 2747, section 4.2: messages may be reordered, and are accepted once).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
     highest: u64,

@@ -12,7 +12,7 @@ use crate::output::Entry;
 /// All settings. [`Config::new`] has the defaults.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The router's own address: its node id (RFC 4558), and what errors name.
+    /// The router's own address: its node id (RFC 4558), and its address in errors.
     pub router: IpAddr,
     /// Addresses of the router beside those of its interfaces.
     pub addresses: Vec<IpAddr>,
@@ -22,15 +22,15 @@ pub struct Config {
     pub refresh: Duration,
     /// Back-off of messages that are not acknowledged.
     pub retransmit: Retransmit,
-    /// Hello messages; `None` sends none, and answers those of neighbours.
+    /// Hello messages; `None` sends none, but answers those of neighbours.
     pub hello: Option<HelloSettings>,
     /// R towards neighbours with RFC 8370; needs `hello` by node.
     pub independent_refresh: Option<Duration>,
-    /// The labels that the tail hands out.
+    /// The labels that the tail assigns.
     pub egress: EgressLabel,
     /// The restart capability sent to neighbours (RFC 3473, section 9.1).
     pub restart: Restart,
-    /// How long a softly preempted LSP may stay (RFC 5712, section 5).
+    /// Time for which a softly preempted LSP may stay (RFC 5712, section 5).
     pub soft_preemption: Duration,
     /// Bounds against hostile neighbours.
     pub limits: Limits,
@@ -38,7 +38,8 @@ pub struct Config {
     pub instance: u32,
     /// Message-id epoch, 24 bits: another one after each restart (RFC 2961, section 4.1).
     pub epoch: u32,
-    /// The least sequence number that authentication may use: what [`crate::Output::Remember`] said last.
+    /// The least sequence number that authentication may use: the last value of
+    /// [`crate::Output::Remember`].
     pub sequence: u64,
     /// Seeds jitter and challenges; the caller takes it from the system's randomness.
     pub seed: u64,
@@ -64,7 +65,7 @@ pub struct Interface {
 pub struct Retransmit {
     /// Rf: until the first retransmission.
     pub first: Duration,
-    /// Rl: transmissions in all. State that depends on no refresh goes on at `slow`.
+    /// Rl: total number of transmissions. State that depends on no refresh continues at `slow`.
     pub limit: u8,
     /// RFC 8370, section 2.2: the interval after the rapid ones.
     pub slow: Duration,
@@ -81,7 +82,7 @@ pub struct HelloSettings {
     pub by_node: bool,
 }
 
-/// The label that a tail hands to the router before it.
+/// The label that a tail assigns to the router before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EgressLabel {
     /// 3: the router before pops.
@@ -109,13 +110,13 @@ impl EgressLabel {
 pub struct Restart {
     /// How long this node is silent at most when it restarts; 0 does not ask neighbours to wait.
     pub restart: Duration,
-    /// How long it then takes to learn its state again.
+    /// Time for learning its state again.
     pub recovery: Duration,
-    /// Whether this start follows another one and the data plane has gone on meanwhile: neighbours are
-    /// asked to tell their state again.
+    /// Whether this start follows another one during which the data plane continued: neighbours are
+    /// asked to send their state again.
     pub resumes: bool,
-    /// The entries that the data plane has kept from before this start. It goes at the end of
-    /// `recovery` unless a neighbour claims it.
+    /// The entries that the data plane has kept from before this start. They are removed at the end
+    /// of `recovery` unless a neighbour claims them.
     pub kept: Vec<(LspKey, Entry)>,
 }
 
@@ -159,7 +160,7 @@ impl Config {
         self.interfaces.iter().find(|interface| interface.id == id)
     }
 
-    /// Whether an address is the router's own.
+    /// Whether an address belongs to the router.
     pub(crate) fn is_own(&self, address: IpAddr) -> bool {
         self.router == address
             || self.addresses.contains(&address)
@@ -168,7 +169,7 @@ impl Config {
 }
 
 impl Interface {
-    /// The address that messages to `to` come from.
+    /// The source address of messages to `to`.
     pub(crate) fn source(&self, to: IpAddr) -> Option<IpAddr> {
         self.addresses.iter().copied().find(|own| own.is_ipv4() == to.is_ipv4())
     }

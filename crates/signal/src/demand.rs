@@ -63,8 +63,8 @@ impl Demand {
         self.guaranteed.map_or(self.rate, |guaranteed| guaranteed.rate)
     }
 
-    /// The least demand that serves both: what LSPs of a session that share (RFC 2205, section 2.2, with
-    /// the merging of RFC 2211 and 2212) need on a link.
+    /// The least demand that serves both: the need on a link of LSPs in a session that share (RFC
+    /// 2205, section 2.2, with the merging of RFC 2211 and 2212).
     #[must_use]
     pub fn join(&self, other: &Self) -> Self {
         let guaranteed = match (self.guaranteed, other.guaranteed) {

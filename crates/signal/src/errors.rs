@@ -1,4 +1,4 @@
-//! PathErr, ResvErr and ResvConf: told by this node, and passed on.
+//! PathErr, ResvErr and ResvConf: made by this node, and forwarded.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use crate::wire::{
 };
 use crate::world::{Lack, Resource};
 
-/// The RFCs' number for what is lacking.
+/// The RFCs' error code for a lacking resource.
 pub(crate) fn cause_of(lack: &Lack) -> Cause {
     match lack.resource {
         Resource::Delay => Cause::DELAY_BOUND,
@@ -30,7 +30,7 @@ impl Signaller {
         ErrorSpec { node: self.config.router, flags, cause }
     }
 
-    /// Tells a neighbour upstream that its Path failed.
+    /// Sends a PathErr to a neighbour upstream.
     pub(crate) fn send_path_error(
         &mut self,
         via: Adjacency,
@@ -62,7 +62,7 @@ impl Signaller {
         }
     }
 
-    /// Something about an LSP that has state here fails: its head is to know.
+    /// Handles a failure of an LSP with state here: informs its head.
     pub(crate) fn path_fails(&mut self, key: LspKey, cause: Cause) {
         let error = self.own_error(cause, 0);
         self.pass_path_error(key, error);
@@ -77,7 +77,8 @@ impl Signaller {
         }
     }
 
-    /// RFC 2205, section 3.1.7: a PathErr goes hop by hop to the head, and changes nothing on the way.
+    /// RFC 2205, section 3.1.7: a PathErr is forwarded hop by hop to the head, and changes no state
+    /// on the path.
     pub(crate) fn path_error_in(&mut self, via: Adjacency, fields: &Fields) {
         let (Some(lsp), Some(error)) = (fields.lsp(), fields.error) else {
             self.counters.useless += 1;
@@ -91,7 +92,7 @@ impl Signaller {
         }
     }
 
-    /// Tells a neighbour downstream that its Resv failed.
+    /// Sends a ResvErr to a neighbour downstream.
     pub(crate) fn send_resv_error(
         &mut self,
         via: Adjacency,
@@ -162,7 +163,8 @@ impl Signaller {
         self.path_fails(key, cause);
     }
 
-    /// RFC 2205, section 3.1.8: a ResvErr goes hop by hop to the tail, and sets up blockade state.
+    /// RFC 2205, section 3.1.8: a ResvErr is forwarded hop by hop to the tail, and sets up blockade
+    /// state.
     pub(crate) fn resv_error_in(&mut self, via: Adjacency, fields: &Fields) {
         let (Some(session), Some(error)) = (fields.session, fields.error) else {
             self.counters.useless += 1;
@@ -189,7 +191,7 @@ impl Signaller {
         }
     }
 
-    /// RFC 2205, section 3.1.9: the head tells the receiver that asked for it.
+    /// RFC 2205, section 3.1.9: the head confirms to the receiver that requested it.
     pub(crate) fn confirm(&mut self, key: LspKey, receiver: IpAddr) {
         let Some(lsp) = self.lsps.get(&key) else { return };
         let (Some(via), Some(resv)) = (lsp.downstream.via(), &lsp.resv) else { return };

@@ -1,4 +1,4 @@
-//! The objects of a state message by what they are for.
+//! The objects of a state message, sorted by purpose.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -98,14 +98,14 @@ impl Fields {
                     flow.label = Some(it);
                 }
             }
-            // In a Resv it belongs to the filter before it, in a Path to the message.
+            // In a Resv it belongs to the former filter, in a Path to the message.
             Object::RecordRoute(it) => match self.flows.last_mut() {
                 Some(flow) => flow.record = Some(it),
                 None => self.record = Some(it),
             },
             Object::Policy(..) => self.others.push(object),
             Object::Unknown { class, c_type, .. } => self.unknown(class, c_type, object),
-            // Not of the messages that this sorts, or not needed.
+            // Objects of other messages, or not needed.
             Object::Integrity(_)
             | Object::Scope(_)
             | Object::Hello(_)
@@ -138,7 +138,7 @@ impl Fields {
         Some(LspKey { session: self.session?, sender: self.sender? })
     }
 
-    /// A Path's body, if everything that it needs is there.
+    /// A Path's body, if all required objects are present.
     pub(crate) fn path_body(&self) -> Option<PathBody> {
         Some(PathBody {
             request: self.request?,

@@ -57,7 +57,7 @@ impl Signaller {
         Demand::of_tspec(&path.tspec).map(|_| ()).map_err(|_| Cause::BAD_TSPEC)
     }
 
-    /// Looks for a way from this head, and sends the Path along it.
+    /// Finds a path from this head, and sends the Path message along it.
     pub(crate) fn find_way(&mut self, world: &mut dyn World, key: LspKey) {
         let Some(lsp) = self.lsps.get(&key).filter(|lsp| lsp.upstream == Upstream::Head) else {
             return;
@@ -111,7 +111,7 @@ impl Signaller {
 
     pub(crate) fn delete(&mut self, world: &mut dyn World, key: LspKey) {
         if self.lsps.get(&key).is_some_and(|lsp| lsp.upstream == Upstream::Head) {
-            // A caller that deletes it needs no notice that it is down.
+            // A caller that deletes it needs no notification.
             if let Some(lsp) = self.lsps.get_mut(&key) {
                 lsp.is_up = false;
             }

@@ -34,7 +34,7 @@ impl Signaller {
         self.timers.set(Timer::Hello(key), self.now + settings.interval);
     }
 
-    /// RFC 3473, section 9.1, and RFC 5063, section 4.2: what this node says of itself.
+    /// RFC 3473, section 9.1, and RFC 5063, section 4.2: the capabilities of this node.
     fn capabilities(&self) -> (RestartCap, Capability) {
         let milliseconds = |time: Duration| u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
         let left = self.recovery.until.map_or(Duration::ZERO, |until| until.since(self.now));
@@ -55,7 +55,7 @@ impl Signaller {
     fn send_hello(&mut self, key: PeerKey, is_ack: bool) {
         let Some(peer) = self.peers.get(&key) else { return };
         let destination = match peer.liveness {
-            // RFC 3473, section 9.5.1: nothing is said of an instance that may be gone.
+            // RFC 3473, section 9.5.1: nothing is reported about an instance that may be gone.
             Liveness::Restarting => 0,
             _ => peer.theirs.unwrap_or(0),
         };
@@ -115,7 +115,7 @@ impl Signaller {
         self.note_capabilities(key, message);
         self.note_instance(world, key, hello);
         if !self.timers.is_set(Timer::Silence(key)) {
-            // It goes if it does not answer, unless it is a neighbour of an LSP.
+            // It is removed if it does not answer, unless it is a neighbour of an LSP.
             self.timers.set(Timer::Silence(key), self.now + self.silence());
         }
         if !hello.is_ack {
@@ -139,7 +139,7 @@ impl Signaller {
         }
     }
 
-    /// RFC 3209, section 5.3: another instance says that the neighbour has been reset.
+    /// RFC 3209, section 5.3: another instance shows that the neighbour has been reset.
     fn note_instance(&mut self, world: &mut dyn World, key: PeerKey, hello: Hello) {
         let Some(peer) = self.peers.get_mut(&key) else { return };
         let before = peer.known.replace(hello.source);
@@ -162,7 +162,8 @@ impl Signaller {
         }
         let Some(peer) = self.peers.get_mut(&key) else { return };
         if hello.destination != peer.instance {
-            // RFC 3209, section 5.3: the neighbour has lost this node, or takes it for another instance.
+            // RFC 3209, section 5.3: the neighbour has lost this node, or assumes that it was
+            // reset.
             peer.must_resume |= peer.liveness == Liveness::Up;
             return;
         }
@@ -195,12 +196,12 @@ impl Signaller {
         }
         self.lose(world, key, true);
         if !self.timers.is_set(Timer::Hello(key)) {
-            // It asked, and was answered, but is no neighbour of any LSP.
+            // It requested and got an answer, but is no neighbour of any LSP.
             self.peers.remove(&key);
         }
     }
 
-    /// State of a neighbour does not time out before it has had time to tell it again.
+    /// A neighbour's state does not time out before the neighbour has had time to send it again.
     fn keep_states(&mut self, key: PeerKey, time: Duration) {
         let until = self.now + time;
         for timer in self.states_from(key).into_iter().flat_map(|(paths, resvs)| {
@@ -228,15 +229,15 @@ impl Signaller {
         (!paths.is_empty() || !resvs.is_empty()).then_some((paths, resvs))
     }
 
-    /// The neighbour has lost what it knew of this node, or is gone: what it has told goes. If it may not
-    /// know that (`is_silent`), it is to learn it.
+    /// The neighbour has lost its state of this node, or is gone: its own state is removed. If it
+    /// may not know that (`is_silent`), it is informed.
     fn lose(&mut self, world: &mut dyn World, key: PeerKey, is_silent: bool) {
         let Some(peer) = self.peers.get_mut(&key) else { return };
         let was_up = peer.liveness != Liveness::Unknown;
         peer.liveness = Liveness::Unknown;
         peer.theirs = None;
         if is_silent {
-            // RFC 3209, section 5.3: the neighbour learns from another instance that it was lost.
+            // RFC 3209, section 5.3: another instance shows the neighbour that it was lost.
             self.next_instance = self.next_instance.wrapping_add(1).max(1);
             peer.instance = self.next_instance;
         }
@@ -258,8 +259,8 @@ impl Signaller {
         }
     }
 
-    /// RFC 3473, section 9.5.2: the neighbour has restarted, and its data plane has gone on. Its state is
-    /// kept, and told to it again with the labels of before.
+    /// RFC 3473, section 9.5.2: the neighbour has restarted, and its data plane has continued. Its
+    /// state is kept, and sent to it again with the former labels.
     fn help(&mut self, key: PeerKey) {
         let Some(peer) = self.peers.get_mut(&key) else { return };
         let recovery = peer.recovery;
@@ -275,7 +276,7 @@ impl Signaller {
                 (lsp.path_id, lsp.resv_id) = (None, None);
             }
         }
-        // State that was refreshed by its id is refreshed in full: the ids are gone.
+        // State that was refreshed by its id is refreshed in full, as the ids are lost.
         for timer in paths
             .into_iter()
             .map(Timer::ResvRefresh)
@@ -295,7 +296,7 @@ impl Signaller {
         let recovers = self.recovers(key);
         let wants = self.peers.get(&key).is_some_and(|peer| peer.can(Capability::RECOVERY_DESIRED));
         for lsp in paths {
-            // A neighbour that recovers has no path state for the Resv before it has told its own.
+            // A recovering neighbour has no path state for the Resv before it has sent its own.
             if !recovers {
                 self.send_resv(lsp, true);
             } else if wants {
@@ -319,7 +320,7 @@ impl Signaller {
         let of = self.neighbours.iter().filter(|(via, _)| via.interface == interface);
         let mut peers: Vec<PeerKey> = of.map(|(_, neighbour)| neighbour.peer).collect();
         peers.dedup();
-        // A node that is heard by its id may still be there by another interface.
+        // A node whose messages have its node id may still be reachable by another interface.
         for peer in peers.into_iter().filter(|peer| peer.interface.is_some()) {
             self.peers.entry(peer).or_insert_with(|| {
                 let via = Adjacency { interface, address: peer.address };

@@ -1,4 +1,4 @@
-//! Names of what the signaller deals with, and its clock.
+//! Identifiers of the signaller's objects, and its clock.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use crate::wire::{Sender, Session};
 pub struct Time(Duration);
 
 impl Time {
-    /// So long after the clock's origin.
+    /// The time this long after the clock's origin.
     pub const fn after(since_origin: Duration) -> Self {
         Self(since_origin)
     }
@@ -21,7 +21,7 @@ impl Time {
         self.0
     }
 
-    /// How long ago `earlier` was; 0 if it is still to come.
+    /// Time since `earlier`; 0 if it is in the future.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
@@ -41,7 +41,7 @@ impl std::ops::Add<Duration> for Time {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InterfaceId(pub u32);
 
-/// A neighbour, as one interface sees it.
+/// A neighbour on one interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Adjacency {
     /// The interface behind which it is.
@@ -71,19 +71,19 @@ impl fmt::Display for LspKey {
 pub struct Label(u32);
 
 impl Label {
-    /// RFC 3032: the payload is IPv4 and stands under this label.
+    /// RFC 3032: the payload below this label is IPv4.
     pub const EXPLICIT_NULL_V4: Self = Self(0);
-    /// RFC 3032: the payload is IPv6 and stands under this label.
+    /// RFC 3032: the payload below this label is IPv6.
     pub const EXPLICIT_NULL_V6: Self = Self(2);
-    /// RFC 3032: never on the wire; the router before the last one pops.
+    /// RFC 3032: never sent; the router before the last one pops.
     pub const IMPLICIT_NULL: Self = Self(3);
     /// The first that is not reserved.
     pub const FIRST: Self = Self(16);
     /// The last of 20 bits.
     pub const LAST: Self = Self(0xf_ffff);
 
-    /// A label that a neighbour may hand out: 0, 2, 3, or 16 to 1,048,575. The others are reserved (RFC
-    /// 3032, section 2.1) or have more than 20 bits.
+    /// A label that a neighbour may assign: 0, 2, 3, or 16 to 1,048,575. The others are reserved
+    /// (RFC 3032, section 2.1) or have more than 20 bits.
     pub const fn new(value: u32) -> Option<Self> {
         match value {
             0 | 2 | 3 | 16..=0xf_ffff => Some(Self(value)),
@@ -96,7 +96,7 @@ impl Label {
         self.0
     }
 
-    /// Whether it is one of the unreserved ones, which stand in a label table.
+    /// Whether it is an unreserved label, which can be in a label table.
     pub const fn is_allocated(self) -> bool {
         self.0 >= Self::FIRST.0
     }

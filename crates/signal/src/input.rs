@@ -5,14 +5,14 @@ use std::net::IpAddr;
 use crate::id::{InterfaceId, LspKey, Ticket};
 use crate::wire::{ExplicitRoute, SessionAttribute, Tspec};
 
-/// One thing that happens.
+/// One event.
 #[derive(Clone, Debug)]
 pub enum Input<'a> {
-    /// Time has passed: what is due is done. Every other input does that too.
+    /// Time has passed: due work is done. Every other input does that too.
     Tick,
     /// A datagram of IP protocol 46 arrives, whatever its destination.
     Packet {
-        /// The interface that it came by.
+        /// The input interface.
         interface: InterfaceId,
         /// Source in its IP header.
         source: IpAddr,
@@ -21,31 +21,31 @@ pub enum Input<'a> {
         /// The bytes behind the IP header.
         bytes: &'a [u8],
     },
-    /// The data plane has done, or refused, what [`crate::Output::Program`] asked for.
+    /// The data plane has carried out, or refused, an order of [`crate::Output::Program`].
     Programmed {
-        /// Of the order.
+        /// The order's ticket.
         ticket: Ticket,
-        /// Whether it is done.
+        /// Whether it was carried out.
         is_done: bool,
     },
     /// This router becomes an LSP's head.
     Create(Tunnel),
-    /// An LSP of this head is to carry other traffic. If that is refused, the old reservation stays.
+    /// An LSP of this head gets other traffic. If that is refused, the old reservation stays.
     Change {
         /// Which.
         lsp: LspKey,
         /// Its new traffic.
         tspec: Tspec,
     },
-    /// An LSP of this head is to go.
+    /// An LSP of this head is deleted.
     Delete(LspKey),
     /// An interface has lost its carrier: its neighbours are lost.
     InterfaceDown(InterfaceId),
-    /// Routes have changed: LSPs whose next hop is a matter of routes may move.
+    /// Routes have changed: LSPs whose next hop follows routes may move.
     RoutesChanged,
 }
 
-/// An LSP as its head wants it.
+/// An LSP as requested by its head.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tunnel {
     /// Its name. A new LSP of a tunnel that exists has the same session and another LSP number; with
@@ -55,9 +55,9 @@ pub struct Tunnel {
     pub tspec: Tspec,
     /// Priorities, flags and name.
     pub attribute: SessionAttribute,
-    /// The way; empty follows the routes. The first hop is a neighbour, or this router.
+    /// The path; an empty one follows the routes. The first hop is a neighbour, or this router.
     pub route: ExplicitRoute,
-    /// Whether the way is recorded.
+    /// Whether the path is recorded.
     pub is_recorded: bool,
     /// EtherType of the payload.
     pub protocol: u16,

@@ -1,4 +1,4 @@
-//! Labels that this router hands out.
+//! Labels that this router assigns.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;

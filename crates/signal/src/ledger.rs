@@ -14,14 +14,14 @@ pub(crate) struct Claim {
     pub(crate) demand: Demand,
     /// 0 (best) to 7.
     pub(crate) hold: u8,
-    /// It may stay for a while without a reservation when it is preempted.
+    /// When it is preempted, it may stay for a while without a reservation.
     pub(crate) is_soft: bool,
 }
 
 #[derive(Debug, Default)]
 struct Members {
     claims: BTreeMap<Sender, Claim>,
-    /// Of those, the ones that are preempted softly: they hold nothing.
+    /// The softly preempted LSPs of these, which hold nothing.
     unpaid: Vec<Sender>,
     charged: Option<Demand>,
 }
@@ -46,14 +46,14 @@ impl Members {
     }
 }
 
-/// An LSP that had to make room.
+/// A preempted LSP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Victim {
     pub(crate) lsp: LspKey,
     pub(crate) is_soft: bool,
 }
 
-/// Why there is no reservation.
+/// The reason why there is no reservation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Refusal {
     Lack(Lack),
@@ -74,8 +74,7 @@ fn group(lsp: &LspKey, style: Style) -> Holder {
 }
 
 impl Ledger {
-    /// Reserves, or changes what is reserved, and says which LSPs had to make room. An error changes
-    /// nothing.
+    /// Makes or changes a reservation. Returns the preempted LSPs. An error changes nothing.
     pub(crate) fn reserve<A: Admit + ?Sized>(
         &mut self,
         admit: &mut A,
@@ -89,7 +88,7 @@ impl Ledger {
         let own = group(lsp, style);
         let link = self.links.entry(interface).or_default();
         let first = Holder { session: own.session, alone: None };
-        // Of a session, the shared group sorts before those that stand alone.
+        // Within a session, the shared group sorts before single LSPs.
         let mut of_session = link.range(first..).take_while(|(key, _)| key.session == own.session);
         if of_session.any(|(key, _)| key.alone.is_some() != own.alone.is_some()) {
             return Err(Refusal::Style);
@@ -154,13 +153,13 @@ impl Ledger {
             let _ = admit.exchange(interface, &own, Some(&need), held.as_ref());
         }
         for (key, charged) in freed.iter().rev() {
-            // It was there before, and nothing else has been taken.
+            // It existed before, and no other resource has been taken.
             let _ = admit.exchange(interface, key, None, Some(charged));
         }
         result
     }
 
-    /// Gives back what an LSP holds on an interface.
+    /// Releases the resources of an LSP on an interface.
     pub(crate) fn release<A: Admit + ?Sized>(
         &mut self,
         admit: &mut A,
@@ -190,7 +189,7 @@ impl Ledger {
         }
     }
 
-    /// Whether an LSP holds something on an interface.
+    /// Whether an LSP holds resources on an interface.
     #[cfg(test)]
     pub(crate) fn holders(&self) -> impl Iterator<Item = (InterfaceId, LspKey)> {
         self.links.iter().flat_map(|(interface, link)| {
@@ -221,7 +220,7 @@ fn candidates(link: &BTreeMap<Holder, Members>, own: Holder, setup: u8) -> Vec<H
     found.into_iter().map(|(_, key)| key).collect()
 }
 
-/// Has the group `own` charged `need`, at the cost of others if it must be.
+/// Charges the group `own` with `need`, and preempts others if necessary.
 fn make_room<A: Admit + ?Sized>(
     admit: &mut A,
     interface: InterfaceId,
@@ -253,7 +252,7 @@ fn make_room<A: Admit + ?Sized>(
     if let Err(lack) = result {
         if rules.hold(Rule::RestoreTheOthers) {
             for (key, charged) in freed.iter().rev() {
-                // It was there before, and nothing else has been taken.
+                // It existed before, and no other resource has been taken.
                 if admit.exchange(interface, key, None, Some(charged)).is_ok()
                     && let Some(members) = link.get_mut(key)
                 {
@@ -266,7 +265,7 @@ fn make_room<A: Admit + ?Sized>(
     if let Some(members) = link.get_mut(&own) {
         members.charged = need;
     }
-    // Smaller ones that fit after a larger one had to go stay: the most important first.
+    // Smaller LSPs that fit after a larger one was preempted stay: the most important first.
     let mut victims = Vec::new();
     for (key, charged) in freed.iter().rev() {
         let Some(members) = link.get_mut(key) else { continue };

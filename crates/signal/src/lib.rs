@@ -1,8 +1,9 @@
 //! RSVP-TE: the wire format and the state machine of a router's signaller.
 //!
-//! Nothing here reads a clock, opens a socket or changes a data plane. [`Signaller::handle`] takes the
-//! time and one [`Input`], asks its [`World`] for routes and admission, and returns [`Output`]s. So a
-//! session can be recorded and replayed, and a network of signallers runs in virtual time.
+//! No code here reads a clock, opens a socket or changes a data plane. [`Signaller::handle`] takes
+//! the time and one [`Input`], asks its [`World`] for routes and admission, and returns
+//! [`Output`]s. So a session can be recorded and replayed, and a network of signallers runs in
+//! virtual time.
 //!
 //! | file            | concern                                                              |
 //! |-----------------|----------------------------------------------------------------------|
@@ -25,8 +26,8 @@
 //!
 //! # Missing parts
 //!
-//! Wildcard filters are refused. A Resv is sent for each LSP alone, also with the shared explicit style;
-//! one that names several is understood. Facility backup (RFC 4090) is not there.
+//! Wildcard filters are refused. A Resv is sent for each LSP alone, also with the shared explicit
+//! style; a Resv that names several LSPs is accepted. Facility backup (RFC 4090) is missing.
 
 mod adspec;
 mod auth;

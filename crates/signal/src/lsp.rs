@@ -8,12 +8,12 @@ use crate::fields::PathBody;
 use crate::id::{Adjacency, Label, Ticket};
 use crate::wire::{Flowspec, Object, RecordRoute, Style};
 
-/// Where a Path comes from.
+/// The origin of a Path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Upstream {
     /// This router is the head.
     Head,
-    /// A neighbour, and the handle that a Resv returns to it.
+    /// A neighbour, and the handle that is returned to it in a Resv.
     Hop { via: Adjacency, handle: u32 },
 }
 
@@ -26,14 +26,14 @@ impl Upstream {
     }
 }
 
-/// Where a Path goes to.
+/// The destination of a Path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Downstream {
     /// This router is the tail.
     Tail,
     /// A neighbour.
     Hop(Adjacency),
-    /// The head knows no way yet.
+    /// The head has no path yet.
     Nowhere,
 }
 
@@ -55,12 +55,12 @@ pub(crate) enum Side {
     Resv,
 }
 
-/// A state message as it was sent last.
+/// The last sent form of a state message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sent {
     pub(crate) via: Adjacency,
     pub(crate) objects: Vec<Object>,
-    /// Its MESSAGE_ID, if the neighbour understands it.
+    /// Its MESSAGE_ID, if the neighbour supports it.
     pub(crate) id: Option<u32>,
 }
 
@@ -70,7 +70,8 @@ pub(crate) struct Reservation {
     pub(crate) flowspec: Flowspec,
     pub(crate) demand: Demand,
     pub(crate) style: Style,
-    /// The label that the neighbour downstream wants; at the tail, the one that it hands out.
+    /// The label that the neighbour downstream assigned; at the tail, the one that the tail
+    /// assigned.
     pub(crate) label: Label,
     pub(crate) record: Option<RecordRoute>,
     pub(crate) confirm: Option<IpAddr>,
@@ -103,14 +104,14 @@ pub(crate) struct Lsp {
     pub(crate) sent_resv: Option<Sent>,
     pub(crate) incoming: Option<Label>,
     pub(crate) pending: Option<Pending>,
-    /// The data plane has an entry, or was ordered to have one.
+    /// The data plane has an entry, or has got the order.
     pub(crate) is_installed: bool,
-    /// At the head: [`crate::Event::Up`] was the last that was said.
+    /// At the head: whether [`crate::Event::Up`] was the last reported event.
     pub(crate) is_up: bool,
-    /// The demand that upstream has refused: nothing as large is asked for again meanwhile (RFC 2205,
-    /// section 3.5).
+    /// The demand that upstream has refused: an equal or larger one is not requested again for a
+    /// time (RFC 2205, section 3.5).
     pub(crate) blockade: Option<Flowspec>,
-    /// It is preempted, but may stay a while.
+    /// It is preempted, but may stay for a time.
     pub(crate) is_preempted: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A neighbour's message ids, and what it has not acknowledged (RFC 2961).
+//! A neighbour's message ids, and unacknowledged messages to it (RFC 2961).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -16,7 +16,7 @@ pub(crate) type About = (LspKey, Side);
 #[derive(Clone, Debug)]
 pub(crate) struct Unacknowledged {
     pub(crate) outgoing: Outgoing,
-    /// The state that it carries or removes; errors carry none.
+    /// The state that it carries or removes; `None` for errors.
     pub(crate) about: Option<About>,
     pub(crate) sent: u8,
     pub(crate) again: Time,
@@ -26,18 +26,18 @@ pub(crate) struct Unacknowledged {
 #[derive(Debug)]
 pub(crate) struct Neighbour {
     pub(crate) peer: PeerKey,
-    /// It understands RFC 2961.
+    /// It supports RFC 2961.
     pub(crate) is_capable: bool,
-    /// Of its message ids.
+    /// The epoch of its message ids.
     pub(crate) epoch: Option<u32>,
-    /// Its messages that stand for state here.
+    /// Its messages that represent state here.
     pub(crate) received: BTreeMap<u32, About>,
-    /// State that it has torn down, so that a message that was overtaken does not bring it back.
+    /// State that it has torn down, so that a reordered message does not restore it.
     pub(crate) removed: BTreeMap<About, (u32, Time)>,
     /// Acknowledgements for it that have not been sent.
     pub(crate) acks: Vec<MessageIdAck>,
     unacknowledged: BTreeMap<u32, Unacknowledged>,
-    /// When those that are on their way are sent again.
+    /// Unacknowledged messages, by the time of their retransmission.
     flight: BTreeSet<(Time, u32)>,
     /// Ids that wait for room in the window (RFC 8370, section 2.3); some may be superseded.
     waiting: VecDeque<u32>,
@@ -45,7 +45,7 @@ pub(crate) struct Neighbour {
     pub(crate) summarised: BTreeMap<u32, About>,
     /// The last message about a state, whether acknowledged or not.
     latest: BTreeMap<About, u32>,
-    /// LSPs that come from it or go to it; one that does both counts twice.
+    /// LSPs from it or to it; one that does both counts twice.
     pub(crate) users: usize,
 }
 
@@ -67,7 +67,7 @@ impl Neighbour {
         }
     }
 
-    /// Forgets what was said between the two: the other side has lost it.
+    /// Forgets all messages between the two: the other side has lost its state.
     pub(crate) fn reset(&mut self) {
         self.epoch = None;
         self.received.clear();
@@ -80,7 +80,7 @@ impl Neighbour {
         self.summarised.clear();
     }
 
-    /// Forgets what was sent about a state: something newer takes its place.
+    /// Forgets messages about a state that a newer message replaces.
     pub(crate) fn supersede(&mut self, about: About) {
         if let Some(id) = self.latest.remove(&about) {
             self.unacknowledged(id);
@@ -88,14 +88,14 @@ impl Neighbour {
         }
     }
 
-    /// Takes a message out of those that are not acknowledged.
+    /// Removes a message from the unacknowledged ones.
     fn unacknowledged(&mut self, id: u32) -> Option<Unacknowledged> {
         let taken = self.unacknowledged.remove(&id)?;
         self.flight.remove(&(taken.again, id));
         Some(taken)
     }
 
-    /// A message repeats until it is acknowledged. Returns whether it may go at once.
+    /// Repeats a message until it is acknowledged. Returns whether it may be sent at once.
     pub(crate) fn post(&mut self, id: u32, message: Unacknowledged, window: usize) -> bool {
         if let Some(about) = message.about {
             self.supersede(about);
@@ -111,7 +111,8 @@ impl Neighbour {
         goes
     }
 
-    /// The neighbour has a message. Returns the state that it may now refresh by its id.
+    /// The neighbour has acknowledged a message. Returns the state that can now be refreshed by its
+    /// id.
     pub(crate) fn acknowledged(&mut self, id: u32) -> Option<About> {
         let taken = self.unacknowledged(id)?;
         let carries = matches!(taken.outgoing.message.kind, Kind::Path | Kind::Resv);
@@ -124,12 +125,12 @@ impl Neighbour {
         None
     }
 
-    /// The neighbour does not know an id (RFC 2961, section 5.4). Returns the state that it stands for.
+    /// The neighbour does not know an id (RFC 2961, section 5.4). Returns its state.
     pub(crate) fn refused(&mut self, id: u32) -> Option<About> {
         self.summarised.remove(&id)
     }
 
-    /// The next message that waits for room, if there is room now; it is sent again at `again`.
+    /// The next waiting message, if there is room now; `again` is the time of its retransmission.
     pub(crate) fn next_waiting(&mut self, window: usize, again: Time) -> Option<&Outgoing> {
         while self.flight.len() < window {
             let id = self.waiting.pop_front()?;
@@ -147,7 +148,7 @@ impl Neighbour {
         self.unacknowledged.get(&id).map(|message| (id, message.sent))
     }
 
-    /// It is sent once more, and then at `again`.
+    /// It is sent once more now, and then at `again`.
     pub(crate) fn send_again(&mut self, id: u32, again: Time) -> Option<&Outgoing> {
         let message = self.unacknowledged.get_mut(&id)?;
         self.flight.remove(&(message.again, id));
@@ -156,7 +157,7 @@ impl Neighbour {
         Some(&message.outgoing)
     }
 
-    /// It is given up.
+    /// Stops its retransmission.
     pub(crate) fn give_up(&mut self, id: u32) {
         if let Some(about) = self.unacknowledged(id).and_then(|message| message.about) {
             self.latest.remove(&about);
@@ -168,12 +169,12 @@ impl Neighbour {
         self.flight.first().map(|(again, _)| *again)
     }
 
-    /// Whether a state's last message is on its way, or waits.
+    /// Whether a state's last message is unacknowledged or waits.
     pub(crate) fn is_on_its_way(&self, about: About) -> bool {
         self.latest.get(&about).is_some_and(|id| self.unacknowledged.contains_key(id))
     }
 
-    /// Whether something is not acknowledged.
+    /// Whether messages are unacknowledged.
     pub(crate) fn is_busy(&self) -> bool {
         !self.unacknowledged.is_empty()
     }
@@ -193,7 +194,7 @@ impl Neighbour {
 /// Sequence numbers of a sender under a key (RFC 2747, section 3).
 #[derive(Clone, Debug)]
 pub(crate) enum Trust {
-    /// It was sent this cookie.
+    /// This cookie was sent to it.
     Challenged(Vec<u8>),
     /// It has answered, or need not.
     Known(Window),

@@ -6,24 +6,24 @@ use crate::demand::Demand;
 use crate::id::{Adjacency, InterfaceId, Label, LspKey, Ticket};
 use crate::wire::{ErrorSpec, RecordRoute};
 
-/// One thing to be done, in order.
+/// One action; actions are in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Output {
     /// Send a datagram of IP protocol 46.
     Send(Datagram),
     /// Change the data plane; the answer is [`crate::Input::Programmed`].
     Program(Program),
-    /// Something that people or the node's control want to know.
+    /// An event for users or for the node.
     Event(Event),
-    /// Sequence numbers below this may be used from now on. Store it before the sends that follow;
-    /// it goes into [`crate::Config::sequence`] after a restart (RFC 2747, section 3).
+    /// Sequence numbers below this may be used from now on. Store it before the following sends,
+    /// and put it into [`crate::Config::sequence`] after a restart (RFC 2747, section 3).
     Remember(u64),
 }
 
 /// A datagram.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Datagram {
-    /// The interface that it leaves by, and the neighbour that it goes to.
+    /// The output interface, and the neighbour.
     pub via: Adjacency,
     /// Source in the IP header.
     pub source: IpAddr,
@@ -51,15 +51,15 @@ pub struct Program {
 /// An LSP in the data plane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The label that packets come with; `None` at the head.
+    /// The label of arriving packets; `None` at the head.
     pub incoming: Option<Label>,
-    /// Where they go; `None` at the tail: pop, and look up the payload.
+    /// The next hop; `None` at the tail: pop, and look up the payload.
     pub outgoing: Option<NextHop>,
     /// Their reservation.
     pub demand: Demand,
 }
 
-/// Where packets of an LSP go.
+/// The next hop of an LSP's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHop {
     /// The neighbour.
@@ -75,7 +75,7 @@ pub enum Event {
     Up {
         /// Which.
         lsp: LspKey,
-        /// The way that it takes, with labels, if it is recorded.
+        /// Its path with labels, if it is recorded.
         record: Option<RecordRoute>,
     },
     /// At the head: the LSP carries nothing any more.
@@ -83,14 +83,15 @@ pub enum Event {
         /// Which.
         lsp: LspKey,
     },
-    /// At the head: a node on the way reports an error. The LSP is tried again until it is deleted.
+    /// At the head: a node on the path reports an error. The LSP is tried again until it is
+    /// deleted.
     PathError {
         /// Which.
         lsp: LspKey,
         /// The kind and the place.
         error: ErrorSpec,
     },
-    /// At the tail: a node on the way refuses its reservation.
+    /// At the tail: a node on the path refuses its reservation.
     ResvError {
         /// Which.
         lsp: LspKey,
@@ -106,9 +107,9 @@ pub enum Event {
     Preempted {
         /// Which.
         lsp: LspKey,
-        /// Where.
+        /// The interface of the preemption.
         interface: InterfaceId,
-        /// Whether it goes on for a while without a reservation.
+        /// Whether it continues for a time without a reservation.
         is_soft: bool,
     },
     /// A neighbour answers Hellos.

@@ -1,4 +1,4 @@
-//! Path state: Path and PathTear come in, and go on downstream.
+//! Path state: handles Path and PathTear, and forwards them downstream.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Signaller {
                 self.bind(via, about, fields.id);
             }
             Err(cause) => {
-                // A failed change keeps the former state, and that stays in use.
+                // A failed change keeps the former state, which stays in use.
                 let kept = self.lsps.get(&lsp).is_some_and(|lsp| lsp.upstream.via() == Some(via));
                 if kept {
                     self.unbind(via, about);
@@ -52,8 +52,8 @@ impl Signaller {
         }
     }
 
-    /// The period that a neighbour's state is refreshed with: long ones are believed only of those whose
-    /// Hellos tell when they are gone (RFC 8370, section 3.1).
+    /// The refresh period of a neighbour's state: long ones are accepted only from neighbours with
+    /// Hellos, which show their loss (RFC 8370, section 3.1).
     pub(crate) fn told_by(&self, via: Adjacency, told: Option<Duration>) -> Duration {
         let longest = match self.config.independent_refresh {
             Some(_) if self.is_independent(via) => Duration::from_secs(86_400),
@@ -120,7 +120,7 @@ impl Signaller {
             return Err(Cause::NON_RSVP);
         }
         let known = self.lsps.get(lsp);
-        // The head's own Path has come back, or another head uses its name.
+        // The head's own Path has returned, or another head uses its name.
         if known.is_some_and(|known| known.upstream == Upstream::Head)
             || self.config.is_own(lsp.sender.address)
         {
@@ -128,7 +128,7 @@ impl Signaller {
         }
         self.check_path(lsp, &path, Some(via))?;
         if let Some((_, route)) = self.recovery.paths.get(lsp) {
-            // RFC 5063, section 4.1: the way of before the restart.
+            // RFC 5063, section 4.1: the path from before the restart.
             path.route = self.recovered_route(route.as_ref()).or(path.route);
         }
         let (downstream, _) = self.resolve(world, lsp, &path, false)?;
@@ -165,7 +165,8 @@ impl Signaller {
         Ok(())
     }
 
-    /// Tells at once what a Resv would find out later, so that the head learns of it.
+    /// Reports at once a lack of resources that a Resv would find later, so that the head learns of
+    /// it.
     pub(crate) fn check_room(
         &mut self,
         world: &mut dyn World,
@@ -273,7 +274,7 @@ impl Signaller {
         }
     }
 
-    /// An LSP goes, with all that belongs to it.
+    /// Removes an LSP with all that belongs to it.
     pub(crate) fn remove_lsp(&mut self, world: &mut dyn World, key: LspKey, tears: bool) {
         self.drop_resv(world, key, false);
         if tears {
@@ -319,7 +320,7 @@ pub(crate) fn wanted_style(path: &PathBody) -> Style {
     }
 }
 
-/// A TSpec for an error about a Path that had none.
+/// A TSpec for an error about a Path without one.
 pub(crate) fn tspec_or_none(tspec: Option<Tspec>) -> Tspec {
     tspec.unwrap_or_default()
 }

@@ -9,7 +9,7 @@ use crate::wire::Capability;
 /// A Hello session's other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct PeerKey {
-    /// `None` where it is a node id.
+    /// `None` for a node id.
     pub(crate) interface: Option<InterfaceId>,
     pub(crate) address: IpAddr,
 }
@@ -17,31 +17,32 @@ pub(crate) struct PeerKey {
 /// The present state of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Liveness {
-    /// It has not answered yet, or not since it was lost; maybe it does not know Hellos.
+    /// It has not answered yet, or not since it was lost; it may not support Hellos.
     Unknown,
     /// It answers.
     Up,
-    /// It is silent, and has said that it may restart: its state is kept meanwhile.
+    /// It is silent, and has announced that it may restart: its state is kept for a time.
     Restarting,
 }
 
 /// A Hello session.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    /// A way to it.
+    /// An adjacency to it.
     pub(crate) via: Adjacency,
     /// The instance in Hello messages to it; another one after communication was lost.
     pub(crate) instance: u32,
-    /// The instance that it says; `None` if it has not been heard since it was lost.
+    /// The instance in its messages; `None` if it has not sent any since it was lost.
     pub(crate) theirs: Option<u32>,
-    /// The instance that it said last, even if it was lost since: what it has told is of that instance.
+    /// The last instance in its messages, even if it was lost since: its state belongs to that
+    /// instance.
     pub(crate) known: Option<u32>,
-    /// Instances that it said before: a Hello with one of them was overtaken.
+    /// Its former instances: a Hello with one of them was reordered.
     pub(crate) former: [u32; 4],
     pub(crate) liveness: Liveness,
-    /// It has shown that it lost state of this node: all state is sent again.
+    /// It has shown that it lost this node's state: all state is sent again.
     pub(crate) must_resume: bool,
-    /// Its restart time; 0 does not ask to wait.
+    /// Its restart time; 0 requests no waiting.
     pub(crate) restart: Duration,
     pub(crate) recovery: Duration,
     /// It has restarted, and gets its state again until then.

@@ -1,4 +1,4 @@
-//! LSPs that have to make room for others (RFC 5711, RFC 5712).
+//! Preempted LSPs (RFC 5711, RFC 5712).
 
 use crate::id::{Adjacency, LspKey};
 use crate::ledger::Victim;
@@ -9,7 +9,7 @@ use crate::wire::Cause;
 use crate::world::World;
 
 impl Signaller {
-    /// An LSP that had to make room for others.
+    /// Handles the preemption of an LSP.
     pub(crate) fn preempt(&mut self, world: &mut dyn World, via: Adjacency, victims: Vec<Victim>) {
         for Victim { lsp, is_soft } in victims {
             let interface = via.interface;
@@ -18,7 +18,8 @@ impl Signaller {
                 self.preempt_hard(world, lsp);
                 continue;
             }
-            // RFC 5712, section 5: it stays for a while without a reservation; its head is asked to move it.
+            // RFC 5712, section 5: it stays for a time without a reservation; its head is asked to
+            // move it.
             if let Some(lsp) = self.lsps.get_mut(&lsp) {
                 lsp.is_preempted = true;
             }
@@ -29,7 +30,7 @@ impl Signaller {
         }
     }
 
-    /// RFC 5711: the head gets a PathErr, the tail a ResvErr; the reservation goes.
+    /// RFC 5711: the head gets a PathErr, the tail a ResvErr; the reservation is removed.
     pub(crate) fn preempt_hard(&mut self, world: &mut dyn World, key: LspKey) {
         let Some(lsp) = self.lsps.get(&key) else { return };
         let (via, resv) = (lsp.downstream.via(), lsp.resv.clone());

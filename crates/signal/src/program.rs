@@ -27,7 +27,7 @@ impl Signaller {
         let mut incoming = lsp.incoming;
         if upstream != Upstream::Head && incoming.is_none() {
             let Some(label) = self.labels.take(self.now) else {
-                // As everything that fails, it leaves no trace.
+                // A failed change leaves no trace.
                 if let (None, Downstream::Hop(via)) = (&lsp.resv, downstream) {
                     self.ledger.release(world, via.interface, &key);
                 }
@@ -101,7 +101,7 @@ impl Signaller {
         self.send_resv(key, false);
     }
 
-    /// The data plane keeps what it had.
+    /// The data plane keeps its former entry.
     fn refused_by_data_plane(
         &mut self,
         world: &mut dyn World,

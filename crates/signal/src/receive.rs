@@ -15,13 +15,13 @@ use crate::timers::Timer;
 use crate::wire::{Challenge, Integrity, Kind, Message, MessageId, MessageIdAck, Object};
 use crate::world::World;
 
-/// Most senders whose sequence numbers are known.
+/// Most senders whose sequence numbers are stored.
 const MOST_TRUSTED: usize = 8192;
 
-/// Where a message came from.
+/// The origin of a message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Arrival {
-    /// The neighbour, by its hop address where the message has one.
+    /// The neighbour, by its hop address if the message has one.
     pub(crate) via: Adjacency,
     /// In the IP header.
     pub(crate) source: IpAddr,
@@ -47,7 +47,8 @@ impl Signaller {
             Object::Hop(hop) => Some(hop.address),
             _ => None,
         });
-        // The source of a Path is its head (RFC 2205, section 3.1.3): the neighbour stands in the hop.
+        // The source of a Path is its head (RFC 2205, section 3.1.3): the hop object has the
+        // neighbour.
         let via = Adjacency { interface, address: hop.unwrap_or(source) };
         if let Some(key) = key
             && !self.is_authentic(&key, via, &message, bytes)
@@ -134,7 +135,8 @@ impl Signaller {
             Kind::Challenge => return self.challenged(via, &message),
             Kind::ChallengeResponse => return,
             Kind::Hello => return self.hello_in(world, arrival, &message),
-            // Its source is the head's, and it has no hop: it says nothing of a neighbour.
+            // Its source is the head, and it has no hop object, so it does not identify a
+            // neighbour.
             Kind::ResvConf => return self.confirmed_in(&Fields::of(message)),
             Kind::Bundle => {
                 let reduces = message.flags & Message::REFRESH_REDUCTION != 0;
@@ -200,7 +202,7 @@ impl Signaller {
         self.neighbours.get_mut(&via)
     }
 
-    /// RFC 2961, section 2: each message says whether its sender knows refresh reduction.
+    /// RFC 2961, section 2: each message shows whether its sender supports refresh reduction.
     fn note_capability(&mut self, world: &dyn World, via: Adjacency, reduces: bool) {
         if let Some(neighbour) = self.neighbour(world, via) {
             neighbour.is_capable = reduces;
@@ -253,7 +255,7 @@ impl Signaller {
             _ => None,
         });
         let Some(id) = id.map(|id| id.id) else {
-            // A neighbour that has begun to send ids goes on: this is from before.
+            // A neighbour that has begun to send ids continues, so this message is older.
             let capable = self.neighbours.get(&via).is_some_and(|neighbour| neighbour.is_capable);
             let overtaken = capable && known.is_some();
             self.counters.overtaken += u64::from(overtaken);
@@ -280,7 +282,7 @@ impl Signaller {
         }
     }
 
-    /// The state has gone, or has changed: no id refreshes it.
+    /// The state was removed or has changed: no id refreshes it.
     pub(crate) fn unbind(&mut self, via: Adjacency, about: About) {
         let Some(lsp) = self.lsps.get_mut(&about.0) else { return };
         let id = match about.1 {

@@ -1,5 +1,5 @@
-//! Graceful restart (RFC 3473, section 9; RFC 5063): this node learns its state again while the data
-//! plane goes on.
+//! Graceful restart (RFC 3473, section 9; RFC 5063): this node learns its state again while the
+//! data plane continues.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(crate) struct Recovery {
     pub(crate) until: Option<Time>,
     /// Entries of the data plane that no LSP has claimed.
     kept: BTreeMap<LspKey, Entry>,
-    /// RecoveryPath: where the Path went, and the route that it had (RFC 5063, section 4.1).
+    /// RecoveryPath: the former neighbour of the Path, and its route (RFC 5063, section 4.1).
     pub(crate) paths: BTreeMap<LspKey, (Adjacency, Option<ExplicitRoute>)>,
 }
 
@@ -37,8 +37,9 @@ impl Signaller {
         self.timers.set(Timer::RecoveryEnds, until);
     }
 
-    /// RFC 3473, section 9.5.2: the entry with the label that a neighbour says it had, if the data plane
-    /// still has it. A neighbour that has not noticed the restart says no label; the entry is the LSP's own.
+    /// RFC 3473, section 9.5.2: the entry with the former label in a neighbour's message, if the
+    /// data plane still has it. A neighbour that has not noticed the restart sends no label; then
+    /// it is the LSP's own entry.
     pub(crate) fn claim(&mut self, lsp: &LspKey, label: Option<u32>) -> Option<Entry> {
         let entry = self.recovery.kept.get(lsp)?;
         if label.is_some() && entry.incoming.map(Label::get) != label {
@@ -54,7 +55,7 @@ impl Signaller {
         Some(ExplicitRoute(hops))
     }
 
-    /// Unclaimed entries go.
+    /// Removes unclaimed entries.
     pub(crate) fn end_recovery(&mut self) {
         self.recovery.until = None;
         self.recovery.paths.clear();
@@ -67,7 +68,8 @@ impl Signaller {
             if let Some(label) = entry.incoming {
                 self.labels.give_back(label, self.now);
             }
-            // An LSP that is back in another way has an entry of its own, which took this one's place.
+            // An LSP that has returned with another label has its own entry, which replaced this
+            // one.
             if !self.lsps.get(&lsp).is_some_and(|lsp| lsp.is_installed) {
                 let ticket = self.new_ticket();
                 self.out.push(Output::Program(Program { ticket, lsp, entry: None }));

@@ -1,4 +1,4 @@
-//! Reservation state: Resv and ResvTear come in, and go on upstream.
+//! Reservation state: handles Resv and ResvTear, and forwards them upstream.
 
 use crate::demand::Demand;
 use crate::fields::{Fields, Flow};
@@ -77,7 +77,7 @@ impl Signaller {
             }
             Err(cause) => {
                 self.unbind(via, about);
-                // With another label, the former one has gone downstream.
+                // With another label, the former LSP downstream is gone.
                 let is_gone = had.as_ref().zip(flow.label.as_ref()).is_some_and(|(had, label)| {
                     label
                         .0
@@ -117,7 +117,7 @@ impl Signaller {
         };
         let label = match label.0[..] {
             [one] => Label::new(one).ok_or(Cause::BAD_LABEL)?,
-            // RFC 3209, section 4.1: one label; stacks are not asked for.
+            // RFC 3209, section 4.1: one label; stacks are not requested.
             _ => return Err(Cause::BAD_LABEL),
         };
         let demand = Demand::try_from(&flowspec).map_err(|_| Cause::BAD_FLOWSPEC)?;
@@ -151,7 +151,7 @@ impl Signaller {
         let claim = Claim { demand: new.demand, hold, is_soft };
         let needs =
             lsp.resv.as_ref().is_none_or(|had| had.demand != new.demand || had.style != new.style);
-        // A softly preempted LSP does not come back by a mere refresh: its head moves it.
+        // A refresh alone does not restore a softly preempted LSP: its head moves it.
         if needs || lsp.is_preempted {
             if lsp.resv.as_ref().is_some_and(|had| had.style != new.style) {
                 return Err(Cause::CONFLICTING_STYLE);
@@ -229,7 +229,7 @@ impl Signaller {
         }
     }
 
-    /// A reservation goes, with bandwidth, label and data plane.
+    /// Removes a reservation with its bandwidth, label and data plane entry.
     pub(crate) fn drop_resv(&mut self, world: &mut dyn World, key: LspKey, tells: bool) {
         let Some(lsp) = self.lsps.get_mut(&key) else { return };
         let Some(resv) = lsp.resv.take() else { return };

@@ -1,4 +1,4 @@
-//! Which way a Path goes (RFC 3209, section 4.3.4.1).
+//! The next hop of a Path (RFC 3209, section 4.3.4.1).
 
 use std::net::IpAddr;
 
@@ -9,7 +9,7 @@ use crate::signaller::Signaller;
 use crate::wire::{AbstractNode, Cause, ExplicitHop, ExplicitRoute};
 use crate::world::World;
 
-/// Whether an address lies under a prefix.
+/// Whether a prefix contains an address.
 fn is_under(address: IpAddr, prefix: IpAddr, bits: u8) -> bool {
     let bits = u32::from(bits);
     match (address, prefix) {
@@ -39,7 +39,7 @@ impl Signaller {
         }
     }
 
-    /// Where a Path goes on to, and the route that it takes along.
+    /// The next hop of a Path, and the route in it.
     pub(crate) fn resolve(
         &self,
         world: &dyn World,
@@ -51,7 +51,7 @@ impl Signaller {
         let Some(via) = downstream.via() else { return Ok((downstream, route)) };
         let interface = self.config.interface(via.interface).ok_or(Cause::NO_ROUTE)?;
         let affinity = path.attribute.as_ref().and_then(|attribute| attribute.affinity);
-        // RFC 3209, section 4.7.4: a link whose colours do not fit is none.
+        // RFC 3209, section 4.7.4: a link with unsuitable colours is not used.
         if affinity.is_some_and(|affinity| !affinity.admits(interface.colours)) {
             return Err(Cause::NO_ROUTE);
         }
@@ -66,7 +66,7 @@ impl Signaller {
         is_head: bool,
     ) -> Result<(Downstream, Option<ExplicitRoute>), Cause> {
         let hops = path.route.as_ref().map_or(&[][..], |route| &route.0);
-        // Steps 1 to 3: hops that are this node are done.
+        // Steps 1 to 3: remove the hops that are this node.
         let done = hops.iter().take_while(|hop| self.is_part_of(&hop.node)).count();
         if done == 0 && !hops.is_empty() && !is_head {
             return Err(Cause::BAD_INITIAL);

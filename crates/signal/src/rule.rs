@@ -1,11 +1,11 @@
-//! Rules that the simulation breaks one at a time, to prove that it notices.
+//! Rules that the simulation breaks one at a time, to prove that it detects this.
 
 /// A rule that the signaller obeys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rule {
-    /// A removed one gives its bandwidth back.
+    /// A removed one releases its bandwidth.
     GiveBandwidthBack,
-    /// A removed one gives its label back.
+    /// A removed one releases its label.
     GiveLabelBack,
     /// A removed one cancels its timers.
     CancelTimers,
@@ -13,25 +13,25 @@ pub(crate) enum Rule {
     ExpirePath,
     /// Reservations that are not refreshed time out.
     ExpireResv,
-    /// A teardown goes on downstream.
+    /// A teardown is forwarded downstream.
     ForwardPathTear,
-    /// A message that was overtaken by a later one is ignored.
+    /// A message older than a later one is ignored.
     IgnoreOvertaken,
     /// A message that is not acknowledged is sent again.
     Retransmit,
-    /// Summary refreshes of ids that are not known are refused.
+    /// Summary refreshes with unknown ids are refused.
     RefuseUnknownIds,
     /// A neighbour's new instance means that its state is lost.
     NoticeRestart,
     /// LSPs that share count once.
     ShareExplicitly,
-    /// A reservation that does not fit leaves the others unchanged.
+    /// A reservation without enough resources leaves the others unchanged.
     RestoreTheOthers,
     /// The data plane is ready before the Resv goes upstream.
     DataPlaneFirst,
 }
 
-/// The one that is broken, if any.
+/// The broken one, if any.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Rules {
     #[cfg(test)]

@@ -25,17 +25,17 @@ pub struct Counters {
     pub malformed: u64,
     /// Datagrams whose authentication is missing or wrong, or that were replayed.
     pub unauthentic: u64,
-    /// Messages that lack an object, or are about nothing that is known.
+    /// Messages that lack an object, or concern no known state.
     pub useless: u64,
-    /// Messages that a later one has overtaken.
+    /// Messages that arrived after a later one.
     pub overtaken: u64,
-    /// Messages sent again as they were not acknowledged.
+    /// Messages sent again because they were not acknowledged.
     pub retransmitted: u64,
     /// Messages that were never acknowledged.
     pub given_up: u64,
 }
 
-/// A router's signaller. Time comes in with each call, and what it wants done goes out; it neither
+/// A router's signaller. Time is an argument of each call, and actions are returned; it neither
 /// reads a clock nor touches a socket.
 #[derive(Debug)]
 pub struct Signaller {
@@ -63,7 +63,7 @@ pub struct Signaller {
 }
 
 impl Signaller {
-    /// A signaller that knows nothing yet but what the data plane has kept.
+    /// A signaller without state except entries that the data plane has kept.
     pub fn new(config: Config, now: Time) -> Self {
         let mut signaller = Self {
             now,
@@ -92,8 +92,8 @@ impl Signaller {
         signaller
     }
 
-    /// Takes in an event, and returns the actions. `now` never goes back. All that is due by `now`
-    /// is done too; the next call is to come at [`Signaller::next_deadline`] at the latest.
+    /// Takes in an event, and returns the actions. `now` must not decrease. All work that is due by
+    /// `now` is done too. The next call must be at [`Signaller::next_deadline`] at the latest.
     pub fn handle(&mut self, now: Time, input: Input<'_>, world: &mut dyn World) -> Vec<Output> {
         self.now = self.now.max(now);
         match input {
@@ -115,7 +115,7 @@ impl Signaller {
         std::mem::take(&mut self.out)
     }
 
-    /// When [`Input::Tick`] is to come.
+    /// The time of the next [`Input::Tick`].
     pub fn next_deadline(&self) -> Option<Time> {
         self.timers.next()
     }
@@ -139,7 +139,7 @@ impl Signaller {
         match timer {
             Timer::PathRefresh(lsp) => self.refresh(world, lsp, Side::Path),
             Timer::ResvRefresh(lsp) => self.refresh(world, lsp, Side::Resv),
-            // RFC 2205, section 3.7: state that is not refreshed goes.
+            // RFC 2205, section 3.7: state without refreshes is removed.
             Timer::PathExpiry(lsp) if self.rules.hold(Rule::ExpirePath) => {
                 self.remove_lsp(world, lsp, true);
             }

@@ -1,4 +1,4 @@
-//! Path state goes on downstream: Path and PathTear, refreshes, and RecoveryPath upstream.
+//! Sends path state downstream: Path and PathTear, refreshes, and RecoveryPath upstream.
 
 use crate::config::jitter;
 use crate::id::{Adjacency, LspKey};
@@ -13,7 +13,7 @@ use crate::wire::{
 use crate::world::World;
 
 impl Signaller {
-    /// Sends the Path downstream if it is not what was sent last, or anyway if `again`.
+    /// Sends the Path downstream if it differs from the last one, or in any case if `again`.
     pub(crate) fn send_path(&mut self, world: &mut dyn World, key: LspKey, again: bool) {
         let Some(lsp) = self.lsps.get(&key) else { return };
         let Some(via) = lsp.downstream.via() else { return };
@@ -22,7 +22,7 @@ impl Signaller {
         let objects =
             route.ok().and_then(|(_, route)| self.path_objects(world, &key, lsp, via, route));
         let Some(objects) = objects else {
-            // There is no way now; there may be one when the next refresh is due.
+            // There is no path now; there may be one at the next refresh.
             let next = self.next_refresh(via);
             self.timers.set(Timer::PathRefresh(key), next);
             return;
@@ -35,7 +35,7 @@ impl Signaller {
             return;
         }
         let mut message = self.path_message(Kind::Path, lsp, objects.clone());
-        // RFC 3473, section 9.5.2: the label that the neighbour had handed out.
+        // RFC 3473, section 9.5.2: the label that the neighbour had assigned.
         if self.neighbour_recovers(via)
             && let Some(resv) = lsp.resv.as_ref().filter(|resv| resv.label.is_allocated())
         {
@@ -60,7 +60,7 @@ impl Signaller {
         self.timers.set(Timer::PathRefresh(key), next);
     }
 
-    /// Messages of its own downstream: from the head, to the tail, with Router Alert (RFC 2205, section
+    /// Messages downstream: from the head, to the tail, with Router Alert (RFC 2205, section
     /// 3.1.3).
     pub(crate) fn along(&self, key: LspKey, via: Adjacency, message: Message) -> Option<Outgoing> {
         self.config.interface(via.interface)?;
@@ -102,7 +102,7 @@ impl Signaller {
             Object::Adspec(crate::adspec::extend(adspec, &world.offer(via.interface), mtu))
         }));
         if let Some(record) = &path.record {
-            // RFC 3209, section 4.4.3: this node's address goes in front.
+            // RFC 3209, section 4.4.3: this node's address is prepended.
             let mut hops = vec![RecordedHop::host(hop.address, 0)];
             hops.extend_from_slice(&record.0);
             // RFC 3209, section 4.4.3: a record that does not fit is left out.
@@ -113,7 +113,7 @@ impl Signaller {
         Some(objects)
     }
 
-    /// A PathTear goes to where the last Path went.
+    /// Sends a PathTear to the destination of the last Path.
     pub(crate) fn tear_path(&mut self, key: LspKey) {
         self.timers.cancel(Timer::PathRefresh(key));
         let Some(lsp) = self.lsps.get_mut(&key) else { return };
@@ -133,8 +133,8 @@ impl Signaller {
         }
     }
 
-    /// The neighbour downstream may have forgotten the Path, or may have it again: the Path or a tear
-    /// is sent in any case.
+    /// The neighbour downstream may have lost the Path, or have it again: the Path or a tear is
+    /// sent in any case.
     pub(crate) fn tell_path_later(&mut self, key: LspKey) {
         if let Some(via) = self.lsps.get(&key).and_then(|lsp| lsp.downstream.via()) {
             let next = self.next_refresh(via);
@@ -142,12 +142,13 @@ impl Signaller {
         }
     }
 
-    /// A state was refused, here or further on: it is sent in full after R, however long the neighbour
-    /// goes without refreshes otherwise.
+    /// A state was refused, here or further on: it is sent in full after R, even if the neighbour's
+    /// refreshes are rarer.
     pub(crate) fn tell_later(&mut self, via: Adjacency, lsp: LspKey, side: Side) {
-        // The refusal may come before the acknowledgement, which would have the state summarised.
+        // The refusal may arrive before the acknowledgement, after which the state would only be
+        // summarised.
         self.supersede(via, (lsp, side));
-        // Errors that keep coming must not put the refresh off again and again.
+        // Repeated errors must not delay the refresh repeatedly.
         let wait = jitter(&mut self.random, self.config.refresh);
         self.timers.bring_forward(refresh_timer(lsp, side), self.now + wait);
     }
@@ -160,7 +161,7 @@ impl Signaller {
         }
     }
 
-    /// A refresh is due: what is on its way, or refreshed by its id, needs none.
+    /// A refresh is due: not for an unacknowledged state, or one that is refreshed by its id.
     pub(crate) fn refresh(&mut self, world: &mut dyn World, key: LspKey, side: Side) {
         let Some(lsp) = self.lsps.get(&key) else { return };
         let via = match side {

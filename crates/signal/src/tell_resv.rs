@@ -1,4 +1,4 @@
-//! Reservation state goes on upstream: Resv and ResvTear, and what is not asked for again so soon.
+//! Sends reservation state upstream: Resv and ResvTear, and blockades.
 
 use crate::demand::Demand;
 use crate::id::{Adjacency, LspKey};
@@ -12,12 +12,12 @@ use crate::wire::{
 };
 
 impl Signaller {
-    /// Sends the Resv upstream if it is not what was sent last, or anyway if `again`.
+    /// Sends the Resv upstream if it differs from the last one, or in any case if `again`.
     pub(crate) fn send_resv(&mut self, key: LspKey, again: bool) {
         let Some(lsp) = self.lsps.get(&key) else { return };
         let Upstream::Hop { via, handle } = lsp.upstream else { return };
         let Some(resv) = &lsp.resv else { return };
-        // The data plane first: upstream sends as soon as it has the label.
+        // The data plane comes first: upstream sends packets as soon as it has the label.
         if lsp.pending.is_some() && self.rules.hold(Rule::DataPlaneFirst) {
             return;
         }
@@ -95,7 +95,7 @@ impl Signaller {
         }
     }
 
-    /// RFC 2205, section 3.5: upstream has refused what was asked for.
+    /// RFC 2205, section 3.5: upstream has refused the request.
     pub(crate) fn begin_blockade(&mut self, key: LspKey, error: &ErrorSpec) {
         let Some(lsp) = self.lsps.get_mut(&key).filter(|_| error.cause.is_admission()) else {
             return;
@@ -115,7 +115,7 @@ impl Signaller {
     }
 }
 
-/// Whether a flowspec asks for at least as much as one that was refused.
+/// Whether a flowspec requests at least as much as a refused one.
 fn is_as_large(flowspec: &Flowspec, refused: &Flowspec) -> bool {
     let numbers =
         |flowspec| Demand::try_from(flowspec).map(|demand| (demand.reserved(), demand.depth));

@@ -58,7 +58,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    /// Sets a deadline; an earlier one of the same name is forgotten.
+    /// Sets a deadline, which replaces an earlier one of the same name.
     pub(crate) fn set(&mut self, timer: Timer, at: Time) {
         if let Some(before) = self.at.insert(timer, at) {
             self.order.remove(&(before, timer));

@@ -15,12 +15,12 @@ use crate::timers::Timer;
 use crate::wire::{Integrity, Kind, Message, MessageId, MessageIdAck, MessageIdList, Object};
 use crate::world::World;
 
-/// Sequence numbers that are remembered at a time.
+/// Number of sequence numbers that are reserved at a time.
 const SEQUENCES: u64 = 4096;
 /// Most acknowledgements of a message, and most ids of a summary refresh: below 1,280 bytes.
 const MANY: usize = 90;
 
-/// A message on its way out.
+/// A message to be sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing {
     pub(crate) via: Adjacency,
@@ -43,7 +43,8 @@ impl Signaller {
         self.queue.push(outgoing);
     }
 
-    /// Sends a message until it is acknowledged, if the neighbour knows how; its id then.
+    /// Sends a message until it is acknowledged, if the neighbour supports that. Returns its id
+    /// then.
     pub(crate) fn send_reliably(
         &mut self,
         mut outgoing: Outgoing,
@@ -103,7 +104,7 @@ impl Signaller {
         self.fill_window(via);
     }
 
-    /// RFC 8370, section 2.3: what waited for room goes.
+    /// RFC 8370, section 2.3: sends waiting messages.
     fn fill_window(&mut self, via: Adjacency) {
         let settings = self.config.retransmit;
         let again = self.now + settings.first;
@@ -154,7 +155,7 @@ impl Signaller {
         self.now + jitter(&mut self.random, period)
     }
 
-    /// RFC 2961, section 5: one message refreshes all that was acknowledged.
+    /// RFC 2961, section 5: one message refreshes all acknowledged state.
     pub(crate) fn summary_refresh(&mut self, via: Adjacency) {
         let Some(neighbour) = self.neighbours.get(&via) else { return };
         let ids: Vec<u32> = neighbour.summarised.keys().copied().collect();
@@ -172,7 +173,7 @@ impl Signaller {
         self.timers.set(Timer::SummaryRefresh(via), next);
     }
 
-    /// Hands out what was collected during a call.
+    /// Returns the messages that were collected during a call.
     pub(crate) fn flush(&mut self) {
         let mut by_neighbour: BTreeMap<Adjacency, Vec<Outgoing>> = BTreeMap::new();
         for outgoing in std::mem::take(&mut self.queue) {
@@ -195,7 +196,7 @@ impl Signaller {
         let mut acks: Vec<Object> =
             std::mem::take(&mut neighbour.acks).into_iter().map(Object::MessageIdAck).collect();
         let carries = |kind: Kind| matches!(kind, Kind::Path | Kind::Resv | Kind::Srefresh);
-        // RFC 2961, section 4.1: acknowledgements stand before MESSAGE_ID.
+        // RFC 2961, section 4.1: acknowledgements precede MESSAGE_ID.
         if acks.len() <= 8
             && let Some(first) = messages.iter_mut().find(|first| carries(first.message.kind))
         {
@@ -208,7 +209,7 @@ impl Signaller {
         }
     }
 
-    /// RFC 2961, section 3: several messages to a neighbour that knows how become one.
+    /// RFC 2961, section 3: joins several messages to a neighbour that supports it.
     fn bundle(&self, via: Adjacency, messages: Vec<Outgoing>) -> Vec<Outgoing> {
         let is_capable = self.neighbours.get(&via).is_some_and(|neighbour| neighbour.is_capable);
         let room =
@@ -275,7 +276,7 @@ impl Signaller {
         }));
     }
 
-    /// RFC 2747, section 3: numbers never come twice, not even after a crash.
+    /// RFC 2747, section 3: numbers never repeat, even after a crash.
     fn take_sequence(&mut self) -> u64 {
         let sequence = self.next_sequence;
         self.next_sequence += 1;

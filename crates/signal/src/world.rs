@@ -17,8 +17,9 @@ pub struct Holder {
 
 /// Admission control: bandwidth and whatever else an interface needs for a flow.
 pub trait Admit {
-    /// Replaces a holder's demand by another on an interface; `None` is no demand. All or nothing: with
-    /// an error, `old` is still held. Taking less never fails, nor does what was held a moment before.
+    /// Replaces a holder's demand by another on an interface; `None` is no demand. All or nothing:
+    /// after an error, `old` is still held. Reducing a demand never fails, nor does returning to
+    /// the former one.
     ///
     /// # Errors
     /// The first resource that is lacking.
@@ -30,14 +31,14 @@ pub trait Admit {
         new: Option<&Demand>,
     ) -> Result<(), Lack>;
 
-    /// The resources of an interface; they go into ADSPEC.
+    /// The resources of an interface, for ADSPEC.
     fn offer(&self, interface: InterfaceId) -> Offer;
 }
 
 /// The resources of an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Offer {
-    /// Bytes a second that may be reserved in all.
+    /// Total bytes a second that may be reserved.
     pub bandwidth: f64,
     /// Least latency to the neighbour, in microseconds.
     pub latency_us: u32,
@@ -47,9 +48,9 @@ pub struct Offer {
     pub d_us: u32,
 }
 
-/// Routes, as the slow path knows them.
+/// Routes of the slow path.
 pub trait Route {
-    /// The neighbour on the way to an address that is not the router's own.
+    /// The next hop to an address that is not the router's own.
     fn next_hop(&self, to: IpAddr) -> Option<Adjacency>;
     /// A neighbour that is part of an abstract node.
     fn neighbour_in(&self, node: &AbstractNode) -> Option<Adjacency>;
@@ -68,7 +69,7 @@ impl<T: Admit + Route> World for T {}
 pub struct Lack {
     /// The first resource that is lacking.
     pub resource: Resource,
-    /// How much of it is left, in its unit.
+    /// The available rest, in its unit.
     pub left: f64,
 }
 
@@ -85,7 +86,7 @@ pub enum Resource {
     Labels,
     /// Nodes of the queue tree.
     QueueNodes,
-    /// Seconds: the bound that is asked for is below what can be kept.
+    /// Seconds: the requested bound is below the possible one.
     Delay,
     /// Bytes of a packet.
     Mtu,

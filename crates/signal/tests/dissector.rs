@@ -1,4 +1,4 @@
-//! tshark agrees with what is written. Skipped where it is not installed.
+//! tshark agrees with the encoded messages. Skipped if it is not installed.
 
 #[path = "common/capture.rs"]
 mod capture;
@@ -6,7 +6,7 @@ mod common;
 
 use europa_signal::wire::{Kind, Message, Object};
 
-/// tshark 4.0 to 4.4 knows no C-Type 8, LSP_TUNNEL_IPv6, and reads an IPv4 address there.
+/// tshark 4.0 to 4.4 does not support C-Type 8, LSP_TUNNEL_IPv6, and reads an IPv4 address there.
 fn is_known_to_tshark(message: &Message) -> bool {
     let is_v4 = |object: &Object| match object {
         Object::Session(session) => session.destination.is_ipv4(),
@@ -24,7 +24,7 @@ fn tshark_finds_nothing_malformed() {
         let fields: Vec<&str> = line.split('\t').collect();
         let kind = fields[1].split(',').next().unwrap_or_default();
         assert_eq!(kind, (message.kind as u8).to_string(), "{line}");
-        // It misses a session in challenges, which have none (RFC 2747).
+        // It expects a session in challenges, which have none (RFC 2747).
         let has_session = !matches!(message.kind, Kind::Challenge | Kind::ChallengeResponse);
         let wrong = if has_session { &fields[2..] } else { &fields[2..3] };
         assert!(wrong.iter().all(|field| field.is_empty()), "{line}\n{message:?}");

@@ -85,7 +85,8 @@ impl Router {
         }
     }
 
-    /// Gives it a message, acknowledges what it programs, and returns the messages that it sends.
+    /// Gives it a message, confirms its orders to the data plane, and returns the messages that it
+    /// sends.
     fn hear(&mut self, interface: InterfaceId, message: &Message) -> Vec<(Datagram, Message)> {
         let source = address(if interface == UP { "10.1.0.1" } else { "10.2.0.2" });
         let bytes = message.encode();
@@ -136,7 +137,7 @@ fn session() -> Session {
     Session::new(address("192.0.2.9"), 7, address("192.0.2.1"))
 }
 
-/// A Path that is right, with some objects instead of those of their class, or more.
+/// A valid Path with some additional objects, or with replacements of the same class.
 fn path(others: &[Object]) -> Message {
     let mut objects = vec![
         Object::Session(session()),
@@ -412,7 +413,7 @@ fn lsps_that_share_count_the_maximum_and_others_the_sum() {
             router.hear(DOWN, &resv(&objects));
         }
         assert_eq!(router.surroundings.held, wanted, "{style:?}");
-        // The larger one goes; the other keeps what it needs.
+        // The larger one is removed; the other keeps its demand.
         let tear = vec![
             Object::Session(session()),
             Object::Hop(Hop { address: address("10.1.0.1"), handle: 3 }),

@@ -1,4 +1,4 @@
-//! The wire format: pairs of bytes and values, and what mutated bytes must not do.
+//! The wire format: pairs of bytes and values, and results for mutated bytes.
 
 mod common;
 
@@ -226,7 +226,7 @@ fn each_message_type_comes_back_as_it_was() {
     for message in messages {
         let bytes = message.encode();
         assert_eq!(Message::decode(&bytes).as_ref(), Ok(&message));
-        // The checksum covers every byte but what INTEGRITY covers.
+        // The checksum covers every byte that INTEGRITY does not cover.
         let is_signed = matches!(message.objects.first(), Some(Object::Integrity(_)));
         for at in (0..bytes.len()).filter(|_| !is_signed) {
             let mut other = bytes.clone();
@@ -251,8 +251,8 @@ fn rules_of_unknown_classes() {
     }
 }
 
-/// The fuzz target's seeds: a file for each message here, and whatever it has found. Missing ones are
-/// written with `EUROPA_WRITE_SEEDS`.
+/// The fuzz target's seeds: a file for each message here, and for each finding.
+/// `EUROPA_WRITE_SEEDS` writes missing ones.
 #[test]
 fn seeds_of_the_fuzz_target_are_read_or_refused() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds/rsvp");
@@ -321,7 +321,7 @@ fn apply(bytes: &mut Vec<u8>, mutation: &Mutation) {
     }
 }
 
-/// How many mutated messages: `EUROPA_MUTATIONS`, by default 10,000.
+/// Number of mutated messages: `EUROPA_MUTATIONS`, by default 10,000.
 fn mutations() -> u32 {
     std::env::var("EUROPA_MUTATIONS").ok().and_then(|count| count.parse().ok()).unwrap_or(10_000)
 }
@@ -337,7 +337,7 @@ fn mutated_messages_are_read_or_refused() {
         let mut bytes = messages[which].clone();
         mutations.iter().for_each(|mutation| apply(&mut bytes, mutation));
         if bytes.len() >= 8 {
-            // Without, the checksum would hide everything behind it.
+            // Without a checksum, which would hide all later checks.
             bytes[2..4].fill(0);
             if mends_length {
                 bytes.truncate(bytes.len() & !3);

@@ -46,7 +46,7 @@ pub(crate) fn to_label(entry: &Entry) -> label::Entry {
     }
 }
 
-/// None if the entry makes no sense.
+/// `None` if the entry is invalid.
 pub(crate) fn from_label(entry: &label::Entry) -> Option<Entry> {
     let hop = |hop: label::Hop| {
         let via = Adjacency { interface: interface(hop.interface), address: hop.via };
@@ -80,7 +80,7 @@ pub(crate) fn datagram(from: Datagram) -> label::Datagram {
     }
 }
 
-/// The end of a hop, for people.
+/// The next hop, for users.
 pub(crate) fn via(entry: &Entry) -> Option<(usize, IpAddr, u32)> {
     let hop = entry.outgoing?;
     Some((number(hop.via.interface) as usize, hop.via.address, hop.label.get()))

@@ -1,5 +1,5 @@
-//! Flows that begin at a router: each is a tunnel, whose LSPs have numbers. Another path is another LSP,
-//! which carries the flow before the one before goes (RFC 3209, section 2.5).
+//! Flows that begin at a router: each is a tunnel, whose LSPs have numbers. Another path is another
+//! LSP, which carries the flow before the former LSP is removed (RFC 3209, section 2.5).
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use europa_signal::{LspKey, Time, Tunnel};
 use crate::convert;
 use crate::orders::{FlowPlan, HopPlan};
 
-/// Time that an LSP stays after another one carries its flow: packets are under way in it.
+/// Time that an LSP stays after another one carries its flow, because packets may be in transit in
+/// it.
 const LINGERS: Duration = Duration::from_secs(1);
 /// Smallest packet that counts, in bytes: an IPv4 header and 44 bytes.
 const SMALLEST: u32 = 64;
@@ -39,14 +40,15 @@ pub(crate) struct HeadFlow {
     number: u16,
     retired: Vec<(u16, Time)>,
     pub(crate) error: Option<ErrorSpec>,
-    /// The path that it takes if it names none and the routes' path has no room.
+    /// The path that it uses if it names none and the routes' path has no room.
     found: Vec<HopPlan>,
-    /// It has no path, and names none: one is looked for.
+    /// It has no path, and names none, so the signaller searches for one.
     pub(crate) searches: bool,
 }
 
 impl HeadFlow {
-    /// A flow that begins at a router of this address; LSPs up to `used` are known to others.
+    /// A flow that begins at a router of this address; LSP numbers up to `used` may be in use
+    /// elsewhere.
     pub(crate) fn new(plan: FlowPlan, own: IpAddr, mtu: u32, used: u16) -> Self {
         Self {
             plan,
@@ -68,7 +70,7 @@ impl HeadFlow {
         self.number = again.unwrap_or(self.number.wrapping_add(1).max(1));
         self.next = Some(self.number);
         if again.is_some() {
-            // The data plane goes on with it until it is known whether the others do.
+            // The data plane continues with it until it is known whether the others do.
             (self.active, self.is_up) = (again, true);
         }
         Wish::Create(self.tunnel(self.number))
@@ -167,7 +169,7 @@ impl HeadFlow {
         wishes
     }
 
-    /// An LSP is in place. Whether the flow's packets go another way now.
+    /// An LSP is in place. Returns whether the flow's packets take another path now.
     pub(crate) fn up(&mut self, lsp: u16, now: Time) -> bool {
         if self.next == Some(lsp) {
             self.next = None;
@@ -181,7 +183,7 @@ impl HeadFlow {
         true
     }
 
-    /// An LSP carries nothing any more. Whether the flow has none.
+    /// An LSP is down. Returns whether the flow has none.
     pub(crate) fn down(&mut self, lsp: u16) -> bool {
         let was_up = self.active == Some(lsp) && self.is_up;
         self.is_up &= !was_up;
@@ -201,7 +203,7 @@ impl HeadFlow {
         self.retired.iter().map(|(_, due)| *due).min()
     }
 
-    /// Requests to delete the retired LSPs whose time has come.
+    /// Requests to delete retired LSPs whose time is over.
     pub(crate) fn retire(&mut self, now: Time) -> Vec<Wish> {
         let (due, stay) = self.retired.iter().partition(|(_, due)| *due <= now);
         self.retired = stay;
@@ -275,7 +277,7 @@ mod tests {
         let other = FlowPlan { path: vec![hop], ..flow.plan.clone() };
         assert_eq!(told(&flow.change(other.clone())), [("create", 2)]);
         assert_eq!(flow.head().lsp.map(|lsp| lsp.lsp), Some(1), "until the new one is in place");
-        // A third path, before the second has come up.
+        // A third path, before the second one is up.
         let third = FlowPlan { path: Vec::new(), ..other };
         assert_eq!(told(&flow.change(third)), [("delete", 2), ("create", 3)]);
         assert!(!flow.up(2, time(2)), "it has been given up");
@@ -310,7 +312,7 @@ mod tests {
         flow.up(2, Time::default());
         flow.refused();
         assert!(!flow.searches && flow.take_path(Vec::new()).is_empty(), "it is up");
-        // One that names a path waits for room on that.
+        // A flow that names a path waits for room on it.
         let named = FlowPlan { path: vec![hop], ..flow.plan.clone() };
         flow.change(named);
         flow.down(2);

@@ -1,8 +1,8 @@
 //! The process that signals a slice's label switched paths: one for all routers of a slice.
 //!
-//! It has no network of its own. Datagrams of IP protocol 46 come from a router's fast path by a
-//! socket that the node makes. Datagrams to send go back by it, with the entries of the router's
-//! label table. The state machine of each router is in `europa-signal`.
+//! It has no network access. It receives datagrams of IP protocol 46 from a router's fast path over
+//! a socket that the node makes. It returns datagrams to send, and the entries of the router's
+//! label table, over the same socket. The state machine of each router is in `europa-signal`.
 //!
 //! | file      | concern                                                              |
 //! |-----------|----------------------------------------------------------------------|

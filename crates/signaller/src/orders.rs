@@ -17,9 +17,9 @@ pub enum Order {
         /// From the system's randomness.
         seed: u64,
     },
-    /// Signal for these routers, and no others.
+    /// Replace the routers that are signalled for.
     Routers(Vec<RouterPlan>),
-    /// Have these flows, and no others.
+    /// Replace the flows.
     Flows(Vec<FlowPlan>),
     /// Exchange messages with this router's fast path. Descriptor: the socket.
     Attach(String),
@@ -27,15 +27,15 @@ pub enum Order {
     Show,
 }
 
-/// The label that the last router of a path hands out.
+/// The label that the last router of a path assigns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Egress {
-    /// None: the router before takes the label off.
+    /// No label: the router before the last removes it.
     #[default]
     ImplicitNull,
     /// 0 of IPv4, 2 of IPv6.
     ExplicitNull,
-    /// One for each path.
+    /// A separate label for each path.
     Label,
 }
 
@@ -54,9 +54,9 @@ pub struct RouterPlan {
     pub routes: Vec<RoutePlan>,
     /// R of RFC 2205, in nanoseconds.
     pub refresh_ns: u64,
-    /// Time between two Hellos, in nanoseconds; 0 for none.
+    /// Interval of Hellos, in nanoseconds; 0 sends none.
     pub hello_ns: u64,
-    /// The label that it hands out as the last router of a path.
+    /// The label that it assigns as the last router of a path.
     pub egress: Egress,
     /// Slots of its packet pool.
     pub slots: u32,
@@ -80,7 +80,7 @@ pub struct InterfacePlan {
 pub struct RoutePlan {
     /// Destinations.
     pub to: IpNet,
-    /// The next router; none for routes that lead to neighbours or nowhere.
+    /// The next router; `None` for routes to neighbours, or unreachable ones.
     pub via: Option<IpAddr>,
 }
 
@@ -89,15 +89,15 @@ pub struct RoutePlan {
 pub struct FlowPlan {
     /// Its name.
     pub name: String,
-    /// The router that it begins at.
+    /// The router where it begins.
     pub router: String,
-    /// The address that it ends at.
+    /// The address where it ends.
     pub destination: IpAddr,
     /// Its tunnel's number.
     pub tunnel: u16,
     /// The reserved bandwidth, in bytes a second; 0 reserves nothing and bounds nothing.
     pub rate: f64,
-    /// The bytes that it may send at once.
+    /// The bytes of a burst.
     pub burst: f64,
     /// Setup priority.
     pub setup: u8,
@@ -117,7 +117,7 @@ pub struct FlowPlan {
 pub struct HopPlan {
     /// An address of the router.
     pub address: IpAddr,
-    /// Whether other routers may be between it and the hop before.
+    /// Whether other routers may be between the former hop and this one.
     pub is_loose: bool,
 }
 
@@ -126,9 +126,9 @@ pub struct HopPlan {
 pub enum Said {
     /// The answer to [`Order::Show`].
     Shown(Box<Shown>),
-    /// A router's fast path has gone: the node must attach it again.
+    /// A router's fast path is gone: the node must attach it again.
     Detached(String),
-    /// Something happened.
+    /// An event.
     Happened {
         /// The flow.
         flow: String,
@@ -136,7 +136,7 @@ pub enum Said {
         is_warning: bool,
         /// The reason, in one word.
         reason: String,
-        /// The message for people.
+        /// The message for users.
         message: String,
     },
 }
@@ -165,7 +165,7 @@ pub struct FlowState {
     pub next: Option<u16>,
     /// The known routers on its path, if its LSP is up.
     pub hops: Vec<HopState>,
-    /// The error for which it has no path, or not the desired one.
+    /// The reason why it has no path, or not the desired one.
     pub error: Option<ErrorState>,
 }
 
@@ -174,13 +174,13 @@ pub struct FlowState {
 pub struct HopState {
     /// Its name within the slice, or an address.
     pub router: String,
-    /// The label that packets come with; none at the head, and where none is left.
+    /// The label of arriving packets; `None` at the head, and after the last label was removed.
     pub incoming: Option<u32>,
     /// The interface that they leave by.
     pub interface: Option<String>,
-    /// The neighbour that they go to.
+    /// The next hop's address.
     pub via: Option<IpAddr>,
-    /// The label that they get; 3 takes it off.
+    /// The label of departing packets; 3 means no label.
     pub outgoing: Option<u32>,
 }
 

@@ -29,8 +29,8 @@ pub enum SignallerError {
     Sleep(nix::Error),
 }
 
-/// Runs a signaller that takes its orders from `control`, and, when that node has gone, from the next
-/// one. It goes on until it is killed.
+/// Runs a signaller that receives its orders from `control`, and after that node's end from the
+/// next one. It runs until it is killed.
 ///
 /// # Errors
 /// The error that ended it. If the node goes before its order to start, it ends without an error.
@@ -96,7 +96,7 @@ impl Process {
         Ok(())
     }
 
-    /// Looks for paths for the flows that have none.
+    /// Searches paths for flows without one.
     fn search(&mut self, now: Time) {
         let searching = self.routers.values_mut().flat_map(Router::searching);
         let searching: Vec<FlowPlan> = searching.collect();
@@ -109,14 +109,14 @@ impl Process {
         }
     }
 
-    /// Sleeps until there is an order or a message, or something is due.
+    /// Sleeps until there is an order or a message, or work is due.
     fn sleep(&self) -> Result<(), SignallerError> {
         let due = self.routers.values().filter_map(Router::next_deadline).min();
         let timeout = match due {
             None => PollTimeout::NONE,
             Some(due) => {
                 let wait = due.since(self.now());
-                // Rounded up: else the loop would turn until the time has come.
+                // Rounded up: otherwise the loop would spin until the time is reached.
                 PollTimeout::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
             }
         };

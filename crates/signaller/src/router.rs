@@ -23,7 +23,7 @@ const RESTART: Duration = Duration::from_secs(30);
 /// Most messages of a fast path that are read at once.
 const MOST_MESSAGES: usize = 256;
 
-/// An LSP in the label table, and the ticket that waits for it.
+/// An LSP in the label table, and the ticket of its pending order.
 pub(crate) struct Installed {
     pub(crate) entry: Entry,
     ticket: Option<Ticket>,
@@ -39,7 +39,7 @@ fn flow_of(flows: &BTreeMap<String, HeadFlow>, lsp: &LspKey) -> Option<(String, 
 pub(crate) struct Router {
     pub(crate) plan: RouterPlan,
     pub(crate) world: Surroundings,
-    /// None before the label table reports its entries.
+    /// `None` before the label table reports its entries.
     signaller: Option<Signaller>,
     fast_path: Option<Channel<ToRouter, FromRouter>>,
     seed: u64,
@@ -66,7 +66,7 @@ impl Router {
         }
     }
 
-    /// Whether a router can become another without forgetting its neighbours.
+    /// Whether a router can become another one and keep its neighbours.
     pub(crate) fn is_same_but_for_routes(&self, plan: &RouterPlan) -> bool {
         let routes = plan.routes.clone();
         RouterPlan { routes, ..self.plan.clone() } == *plan
@@ -175,7 +175,7 @@ impl Router {
         }
     }
 
-    /// The label table is there, and has these entries.
+    /// The label table exists, and has these entries.
     fn compare(&mut self, kept: Vec<(LspId, europa_label::Entry)>, now: Time) {
         if self.signaller.is_none() {
             let known = kept
@@ -209,7 +209,8 @@ impl Router {
         self.tell_heads();
     }
 
-    /// Sends a message to the fast path. One that takes nothing is detached, and attached again.
+    /// Sends a message to the fast path. A fast path that does not read is detached, and attached
+    /// again.
     fn tell(&mut self, order: &ToRouter) {
         let Some(fast_path) = &self.fast_path else { return };
         if !matches!(fast_path.try_send(order), Ok(true)) {
@@ -222,7 +223,7 @@ impl Router {
         self.tell(&ToRouter::Heads(heads));
     }
 
-    /// Gives the state machine an input, and carries out its outputs.
+    /// Gives the state machine an input, and carries out its actions.
     fn hand(&mut self, input: Input<'_>, now: Time) {
         let Some(signaller) = &mut self.signaller else { return };
         let outputs = signaller.handle(now, input, &mut self.world);
@@ -297,7 +298,7 @@ impl Router {
         }
     }
 
-    /// An LSP carries nothing any more: a flow may have none.
+    /// An LSP is down: a flow may have none.
     fn ended(&mut self, lsp: &LspKey) {
         let Some((name, number)) = flow_of(&self.flows, lsp) else { return };
         if self.flows.get_mut(&name).is_some_and(|flow| flow.down(number)) {
@@ -320,12 +321,12 @@ impl Router {
         self.hand(input, now);
     }
 
-    /// The MTU of flows' packets: what the longest interface takes with a label.
+    /// The MTU of flows' packets: the longest packet with a label on any interface.
     fn mtu(&self) -> u32 {
         self.plan.interfaces.iter().map(|interface| interface.mtu).min().unwrap_or(1500)
     }
 
-    /// Has a flow signalled, with the number of an LSP that the label table has kept, if one has.
+    /// Signals a flow, with the number of an LSP in the label table, if it has one.
     fn begin(&mut self, name: &str, now: Time) {
         if self.signaller.is_none() {
             return;
@@ -352,7 +353,7 @@ impl Router {
         wishes.into_iter().for_each(|wish| self.wish(wish, now));
     }
 
-    /// The router as a search for paths sees it.
+    /// The router in the form of a search for paths.
     pub(crate) fn node(&self) -> Node<'_> {
         let left = self.world.left().map(|(_, _, left)| left);
         let interfaces = (self.plan.interfaces.iter().zip(left))
@@ -362,13 +363,13 @@ impl Router {
         Node { name: &self.plan.name, addresses, interfaces: interfaces.collect() }
     }
 
-    /// Signals the paths again that were lost on the way to a router whose label table was missing.
+    /// Signals again the paths that were lost at a router whose label table was missing.
     pub(crate) fn again(&mut self, now: Time) {
         let waiting = self.flows.values().flat_map(HeadFlow::again).collect::<Vec<_>>();
         waiting.into_iter().for_each(|wish| self.wish(wish, now));
     }
 
-    /// Has these flows begin here, and no others.
+    /// Replaces the flows that begin here.
     pub(crate) fn set_flows(&mut self, plans: &[FlowPlan], now: Time) {
         let own: Vec<&FlowPlan> =
             plans.iter().filter(|plan| plan.router == self.plan.name).collect();
@@ -386,7 +387,7 @@ impl Router {
         for plan in own {
             if let Some(flow) = self.flows.get_mut(&plan.name) {
                 let wishes = flow.change(plan.clone());
-                // Before the label table is known, there is nothing to be changed.
+                // Before the label table is known, nothing can be changed.
                 let wishes = if self.signaller.is_some() { wishes } else { Vec::new() };
                 wishes.into_iter().for_each(|wish| self.wish(wish, now));
             } else {
@@ -398,7 +399,7 @@ impl Router {
         self.tell_heads();
     }
 
-    /// Whether an address is the router's own.
+    /// Whether an address belongs to the router.
     pub(crate) fn has(&self, address: IpAddr) -> bool {
         self.plan.address == address || self.plan.addresses.contains(&address)
     }

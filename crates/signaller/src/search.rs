@@ -1,29 +1,29 @@
-//! Paths with room, for flows that name none (constrained shortest path first): the shortest one over
-//! routers of the slice, on each of whose interfaces the flow's bandwidth is left.
+//! Finds paths with room for flows that name none (constrained shortest path first): the shortest
+//! path over routers of the slice whose interfaces all have the flow's bandwidth left.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 
 use crate::orders::HopPlan;
 
-/// A router as the search sees it.
+/// A router in a search.
 pub(crate) struct Node<'a> {
     pub(crate) name: &'a str,
     /// Its addresses.
     pub(crate) addresses: Vec<IpAddr>,
-    /// Its interfaces that signal.
+    /// Its interfaces with signalling.
     pub(crate) interfaces: Vec<Edge<'a>>,
 }
 
-/// An interface as the search sees it.
+/// An interface in a search.
 pub(crate) struct Edge<'a> {
     pub(crate) addresses: &'a [ipnet::IpNet],
     /// Bandwidth that is left, in bytes a second.
     pub(crate) left: f64,
 }
 
-/// The path from the router `from` to `destination`, as its routers' addresses in order. None if no
-/// path has `rate` bytes a second left.
+/// The path from the router `from` to `destination`, as its routers' addresses in order. `None` if
+/// no path has `rate` bytes a second left.
 pub(crate) fn path(
     nodes: &[Node<'_>],
     from: &str,
@@ -31,7 +31,7 @@ pub(crate) fn path(
     rate: f64,
 ) -> Option<Vec<HopPlan>> {
     let start = nodes.iter().position(|node| node.name == from)?;
-    // By router: the one before it, and its address on the line between them.
+    // By router: its predecessor, and its address on the line between them.
     let mut before: BTreeMap<usize, Option<(usize, IpAddr)>> = BTreeMap::from([(start, None)]);
     let mut waiting = VecDeque::from([start]);
     while let Some(at) = waiting.pop_front() {

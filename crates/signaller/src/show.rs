@@ -76,7 +76,7 @@ fn state(routers: &BTreeMap<String, Router>, head: &Router, flow: &HeadFlow) -> 
         let mut at = Some(head);
         while let Some(router) = at.filter(|_| hops.len() < MOST_HOPS) {
             let Some(hop) = hop(router, &key) else {
-                // The tail that hands out no label of its own has no entry.
+                // A tail that assigns no label has no entry.
                 if router.has(key.session.destination) {
                     hops.push(end(&router.plan.name));
                 }

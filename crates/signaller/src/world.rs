@@ -17,9 +17,9 @@ use crate::orders::{InterfacePlan, RouterPlan};
 const LABELS: u64 = (1 << 20) - 16;
 /// The cost of a labelled packet on a common machine, until this one's is measured.
 const PACKET_COST: Seconds = Seconds(2e-7);
-/// Longest wait of a packet beside its own flow's: one poll and a full device.
+/// Longest wait of a packet in addition to its own flow's: one poll and a full device.
 const LONGEST_D: Seconds = Seconds(0.01);
-/// Bytes that stand before an IP packet: Ethernet, a VLAN tag, a label.
+/// Bytes before an IP packet: Ethernet, a VLAN tag, a label.
 const HEADER_BYTES: f64 = 22.0;
 
 /// An interface: its capacity, and the flows that it carries.
@@ -98,7 +98,7 @@ impl Surroundings {
     }
 }
 
-/// A demand as admission has it; none if nothing is reserved.
+/// A demand in the form of admission; `None` if nothing is reserved.
 fn flow(demand: &Demand) -> Option<Flow> {
     if demand.reserved() <= 0.0 {
         return None;
@@ -110,7 +110,7 @@ fn flow(demand: &Demand) -> Option<Flow> {
     };
     let sizes = (Bytes(f64::from(demand.smallest.max(1))), Bytes(largest));
     let depth = Bytes(demand.depth.max(largest));
-    // Numbers of a demand are checked: this is one.
+    // Numbers of a demand are checked, so this cannot fail.
     Flow::new(BytesPerSecond(demand.rate), depth, BytesPerSecond(demand.peak), sizes, service).ok()
 }
 

@@ -21,7 +21,7 @@ impl Witness for Heard {
     }
 }
 
-/// A simulated machine with its engine. Faults happen only where [`Simulated::apply`] asks for them.
+/// A simulated machine with its engine. Faults happen only at requests of [`Simulated::apply`].
 pub struct Simulated {
     history: History,
     heard: Heard,
@@ -30,7 +30,7 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// One without objects; random documents follow from the seed.
+    /// A machine without objects; the seed gives random documents.
     pub fn new(seed: u64) -> Self {
         let heard = Heard::default();
         let mut rng = Rng::with_seed(seed);
@@ -47,7 +47,7 @@ impl Simulated {
     }
 
     /// Applies the chosen documents. A fault happens at the first such effect. Returns whether they
-    /// were accepted; none if the node was killed.
+    /// were accepted; `None` if the node was killed.
     ///
     /// # Errors
     /// A violated property of the simulation.
@@ -71,12 +71,12 @@ impl Simulated {
         self.history.pass(Duration::from_secs(60))
     }
 
-    /// Takes what was heard of effects so far.
+    /// Takes the records of effects so far.
     pub fn heard(&mut self) -> Vec<Record> {
         std::mem::take(&mut *self.heard.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The objects that are there, sorted.
+    /// The existing objects, sorted.
     pub fn objects(&self) -> Vec<String> {
         objects(&self.history.machine.actual())
     }

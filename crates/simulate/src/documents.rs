@@ -26,7 +26,7 @@ const ROUTER: u8 = 4;
 const FILTERS: u8 = 5;
 const USER: u8 = 6;
 
-/// Kinds, with how many objects of each there may be and how many variants each has.
+/// Kinds, with the number of objects of each and of variants of each.
 const KINDS: [(u8, u8, u8); 7] = [
     (PORT, 4, 3),
     (SLICE, 3, 3),
@@ -86,7 +86,7 @@ fn change_one(choice: &mut Choice, rng: &mut Rng) {
     }
 }
 
-/// Documents of a choice, those that were there `before` first, and as they are kept. Dangling
+/// Documents of a choice, existing ones (`before`) first, and their stored form. Dangling
 /// references are left out.
 pub(crate) fn documents(choice: &Choice, before: &[Kept]) -> (Documents, Vec<Kept>) {
     let mut all = standing(choice);
@@ -101,8 +101,8 @@ pub(crate) fn yaml(choice: &Choice) -> String {
     all.join("---\n")
 }
 
-/// A choice of what a machine of veth devices can do: no tunnel to another machine, no router whose
-/// program ends at once, no device that hides VLAN tags.
+/// A choice that a machine of veth devices can carry out: no tunnel to another machine, no router
+/// whose program ends at once, no device that hides VLAN tags.
 pub(crate) fn for_real(mut choice: Choice) -> Choice {
     for ((kind, number), variant) in &mut choice {
         match (*kind, *number, *variant) {
@@ -133,8 +133,8 @@ fn standing(choice: &Choice) -> Vec<Rc<Ready>> {
         let room = links.iter().all(|link| ends.get(*link).is_none_or(|ends| ends.0 < 2));
         let stands = match kind {
             HOST => room,
-            // No line between two hosts has a link's effects.
-            // One to another machine has one end here.
+            // A line between two hosts has no link effects. One to another machine has one end
+            // here.
             LINK if variant > 2 => ends.get(&format!("l{number}")).is_some_and(|ends| ends.0 == 1),
             LINK => ends.get(&format!("l{number}")).is_some_and(|ends| ends.1 > 0),
             PORT | SLICE => true,
@@ -199,7 +199,7 @@ fn ready(kind: u8, number: u8, variant: u8) -> Rc<Ready> {
     })
 }
 
-/// Reads a document among others that it may name.
+/// Reads a document together with others that it may name.
 fn read(kind: u8, number: u8, text: &str) -> Ready {
     let mut all = vec![text.to_owned()];
     if kind == ROUTER || kind == FILTERS || kind == USER {

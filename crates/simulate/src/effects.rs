@@ -1,5 +1,4 @@
-//! Steps, as the simulated kernel carries them out: each with the order that the kernel insists
-//! on, and each may end half-way.
+//! Steps in the simulated kernel: each has the kernel's required order, and may end half-way.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,8 +9,8 @@ use europa_plan::{Needs, RelayPlan, RouterId, RouterPlan, Step, hosts, slow_path
 
 use crate::world::{Process, SimPort, SimRouter, World};
 
-/// Carries a step out, to the end or half-way. An answer is an order that the machine refuses: the
-/// engine may meet it only where a fault has come before.
+/// Carries a step out, completely or half-way. An error is an order that the machine refuses: the
+/// engine may cause it only after a fault.
 pub(crate) fn carry_out(world: &mut World, step: &Step, half: bool) -> Result<(), String> {
     match step {
         Step::RemoveRouter(plan) => remove_router(world, plan, half),
@@ -64,7 +63,7 @@ fn remove_router(world: &mut World, plan: &RouterPlan, half: bool) -> Result<(),
         return Ok(());
     };
     if half {
-        // Its process has gone, its interfaces have not.
+        // Its process has ended, its interfaces remain.
         router.process = Process::Ended(Time::MAX);
         router.run = run;
         router.half = true;

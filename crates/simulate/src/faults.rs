@@ -44,9 +44,9 @@ pub enum Fault {
     KilledAfter,
     /// The switch is killed with it.
     SwitchKilled,
-    /// A later answer comes very late.
+    /// A later answer arrives very late.
     Late,
-    /// A later answer never comes.
+    /// A later answer never arrives.
     Silent,
     /// A later answer is a refusal.
     RefusedLater,
@@ -72,7 +72,7 @@ pub(crate) fn meets(effect: Effect, fault: Fault) -> bool {
         Effect::AddRouter | Effect::UpdateRouter | Effect::StartSlowPaths | Effect::Check
     );
     match (effect, fault) {
-        // It changes nothing: an end of a process there is one before the next effect.
+        // It changes nothing: the end of a process during it is one before the next effect.
         (Effect::Look, fault) => fault == Fault::Refused,
         (_, Fault::KilledBefore | Fault::KilledAfter | Fault::SwitchKilled) => true,
         (Effect::Settle, fault) => fault == Fault::Refused,
@@ -92,7 +92,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// How often each effect has met each fault, and how often none.
+/// How often each effect has met each fault, and how often it met none.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     met: BTreeMap<(Effect, Fault), u64>,

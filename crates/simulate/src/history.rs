@@ -21,11 +21,11 @@ use crate::faults::Coverage;
 use crate::machine::{Event, SimMachine};
 use crate::plant::Plant;
 
-/// How often the node looks whether all is as it should be.
+/// Interval at which the node compares actual and desired state.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// No submission may stay without an answer for so long.
+/// Longest time for an answer to a submission.
 const MOST: Duration = Duration::from_secs(600);
-/// Turns of the engine without a moment passing.
+/// Most turns of the engine without progress of time.
 const MOST_TURNS: usize = 10_000;
 
 /// The result of a history.
@@ -57,7 +57,7 @@ pub(crate) struct History {
     engine: Engine,
     looked: Time,
     plant: Option<Plant>,
-    /// Everything was there when the last change was submitted.
+    /// Whether everything existed when the last change was submitted.
     was_whole: bool,
     /// The devices at that time.
     generations: Vec<u64>,
@@ -85,7 +85,7 @@ impl History {
         }
     }
 
-    /// Has a witness hear of all effects.
+    /// Connects a witness for all effects.
     pub(crate) fn heard_by(&mut self, heard: Heard) {
         self.heard = Some(heard);
         let engine = std::mem::take(&mut self.engine);
@@ -97,7 +97,7 @@ impl History {
         engine.watched(witness.map(|heard| Box::new(heard) as Box<dyn Witness>))
     }
 
-    /// Applies documents, and waits for the answer. None if the node was killed.
+    /// Applies documents, and waits for the answer. `None` if the node was killed.
     pub(crate) fn submit_choice(&mut self, choice: &Choice) -> Result<Option<Outcome>, String> {
         let (submission, _) = self.submission(choice, false);
         let answer = self.submit(submission);
@@ -175,7 +175,7 @@ impl History {
         answer
     }
 
-    /// Waits for an answer. None if the node was killed before.
+    /// Waits for an answer. `None` if the node was killed before.
     fn wait_for(&mut self, answer: &Answer) -> Result<Option<Outcome>, String> {
         let until = self.machine.now + MOST;
         loop {
@@ -288,7 +288,7 @@ impl History {
         Err("the engine turns and turns".into())
     }
 
-    /// A new node finds the state of the one before it.
+    /// A new node finds the state of its predecessor.
     fn begin_again(&mut self) -> Held {
         let documents = Arc::new(restore(&self.machine.world.store.kept()));
         let store = &self.machine.world.store;
@@ -307,7 +307,7 @@ impl History {
         Ok(())
     }
 
-    /// Goes to the next moment at which something happens.
+    /// Advances to the time of the next event.
     fn advance(&mut self) {
         let look = self.looked + LOOK_EVERY;
         let due = self.engine.due().filter(|due| *due > self.machine.now);

@@ -3,8 +3,8 @@
 //! The engine of `europa-control` and the plans of `europa-plan` run here as in a node. The machine
 //! below them is simulated: devices, ports, hosts, slow paths, routers, a switch and a store. A
 //! history is a list of operations from a seed; about every tenth effect meets a fault. After each
-//! operation: the running objects equal the accepted documents, or the ones before; a dry run has
-//! listed all changes; nothing is left behind; a node that is killed anywhere arrives at the same
+//! operation: the running objects equal the accepted documents, or the former ones; a dry run has
+//! listed all changes; no object leaks; a node that is killed at any time arrives at the same
 //! state.
 //!
 //! | file        | concern                                                   |

@@ -23,19 +23,19 @@ use crate::world::World;
 
 /// One of so many effects meets a fault.
 const FAULT_IN: u32 = 10;
-/// How long a process may take to read its configuration.
+/// Time limit of a process for reading its configuration.
 const START: Duration = Duration::from_secs(30);
-/// How long it may take for any other order.
+/// Time limit for any other order.
 const ORDER: Duration = Duration::from_secs(5);
 
-/// Something that happens later.
+/// A later event.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Event {
     /// A process of a router has read its configuration, or refuses it, or does not answer.
     Started(RouterId, u64, Result<(), String>),
     /// A router answers an update.
     Updated(RouterId, u64, u64, Result<(), String>),
-    /// Programs of a slow path have read their files again, or one refuses them.
+    /// Programs of a slow path have reloaded their files, or one refuses them.
     Reloaded(RouterId, u64, Result<(), String>),
     /// A router that has ended is started again.
     Restart(RouterId, u64),
@@ -45,7 +45,7 @@ pub(crate) enum Event {
     Committed(Result<(), String>),
     /// A switch is started again.
     SwitchBack,
-    /// A device comes back.
+    /// A device returns.
     DeviceBack(u8),
     /// The plan with this ticket is computed.
     Planned(u64),
@@ -62,7 +62,7 @@ pub(crate) struct SimMachine {
     pub(crate) faulty: bool,
     /// The only fault, at the first such effect.
     pub(crate) script: Option<(Effect, Fault)>,
-    /// The node has been killed: nothing that it does has an effect any more.
+    /// The node has been killed: its later actions have no effect.
     pub(crate) killed: bool,
     /// Events are printed.
     traced: bool,
@@ -77,22 +77,22 @@ pub(crate) struct SimMachine {
     /// Plans that are being computed, by ticket.
     plans: BTreeMap<u64, Plan>,
     rng: Rng,
-    /// Something has failed since documents were wanted last: the next are those of before.
+    /// A failure has happened since the last request: the next documents are the former ones.
     failed: bool,
-    /// The false belief that a planted fault gives the node.
+    /// The wrong state that a planted fault gives the node.
     lies: Lies,
 }
 
-/// The false belief that a planted fault gives the node.
+/// The wrong state that a planted fault gives the node.
 #[derive(Default)]
 struct Lies {
-    /// Routers whose configurations it takes for known.
+    /// Routers whose configurations it assumes to be known.
     sound: BTreeSet<RouterId>,
-    /// Routers that it takes for removed.
+    /// Routers that it assumes to be removed.
     gone: BTreeSet<RouterId>,
-    /// Ports whose relays it takes for removed.
+    /// Ports whose relays it assumes to be removed.
     unrelayed: BTreeSet<PortId>,
-    /// The state that it takes for the world, as it takes back nothing.
+    /// The state that it assumes, as it undoes nothing.
     imagined: Option<World>,
 }
 
@@ -155,7 +155,7 @@ impl SimMachine {
         }
     }
 
-    /// When something happens next.
+    /// The time of the next event.
     pub(crate) fn next(&self) -> Option<Time> {
         self.timers.peek().map(|Reverse((at, ..))| *at)
     }
@@ -173,7 +173,7 @@ impl SimMachine {
         let mut fault =
             self.script.take_if(|(wanted, _)| *wanted == effect).map(|(_, fault)| fault);
         let one_in = match effect {
-            // There are many for each change, and one alone has it refused.
+            // There are many for each change, and a single fault has it refused.
             Effect::Look => FAULT_IN * 20,
             Effect::Settle => FAULT_IN * 2,
             _ => FAULT_IN,
@@ -206,7 +206,7 @@ impl SimMachine {
         self.world.look(port).map_err(Failure::from)
     }
 
-    /// Takes a step for real, and remembers the state after it.
+    /// Carries out a step, and stores the state after it.
     fn carry_out(&mut self, step: &Step, half: bool) -> Result<(), String> {
         let hosts = self.belief.hosts.clone();
         if let (Some(Plant::PortsBeforeRelays), Step::RemoveRelay(relay)) = (self.plant, step) {
@@ -235,7 +235,7 @@ impl SimMachine {
         done
     }
 
-    /// Numbered rules go out of force with their slice, and come back with it.
+    /// Numbered rules are taken out of force with their slice, and return with it.
     fn move_rules(&mut self) {
         let slices: BTreeSet<SliceId> =
             self.wanted.slices.iter().map(|slice| SliceId::new(&**slice.name)).collect();

@@ -1,4 +1,4 @@
-//! `simulate`: runs histories and exits with 0 when all are clean, with 1 when one fails.
+//! `simulate`: runs histories and exits with 0 if all succeed, with 1 if one fails.
 //!
 //! Settings in the environment: `HISTORIES` (2000), `SEED` (1), `PLANT` (a planted fault; `list`
 //! prints their names).

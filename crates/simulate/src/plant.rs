@@ -5,13 +5,13 @@
 pub enum Plant {
     /// Desired state is written down before its effects are possible.
     CommitBeforeEffect,
-    /// A change is not taken back.
+    /// A change is not undone.
     MissingInverse,
-    /// An order to a router is lost, and taken for carried out.
+    /// An order to a router is lost, but assumed to be carried out.
     LostOrder,
     /// A router is forgotten before it is removed.
     ForgetBeforeRemoval,
-    /// A change of hosts that fails half-way is taken for the desired state.
+    /// A change of hosts that fails half-way counts as complete.
     HalfHostsForgotten,
     /// A failed write of the store is swallowed.
     SwallowedCommit,
@@ -19,19 +19,19 @@ pub enum Plant {
     DryRunOfDocuments,
     /// Differences from unchanged documents stay.
     UnchangedMeansDone,
-    /// A router that does not come up counts as ready.
+    /// A router that does not start counts as ready.
     EndCountsAsReady,
     /// Ports are closed before the relays at them.
     PortsBeforeRelays,
-    /// An update that was refused half-way is taken for done.
+    /// An update that was refused half-way counts as done.
     AstrayForgotten,
-    /// A node that starts forgets unwanted objects, and leaves them there.
+    /// A starting node forgets undesired objects, and does not remove them.
     LeakAtRestart,
-    /// Numbered rules of a slice are forgotten though its removal is taken back.
+    /// Numbered rules of a slice are forgotten although its removal is undone.
     RulesForgotten,
 }
 
-/// All of them, by name.
+/// All planted faults, by name.
 pub const PLANTS: [(&str, Plant); 13] = [
     ("commit-before-effect", Plant::CommitBeforeEffect),
     ("missing-inverse", Plant::MissingInverse),

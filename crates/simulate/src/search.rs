@@ -14,7 +14,7 @@ use crate::plant::Plant;
 pub struct Failing {
     /// Its seed.
     pub seed: u64,
-    /// How many histories came before it.
+    /// Number of histories before it.
     pub after: u64,
     /// The violated property.
     pub why: String,
@@ -22,8 +22,8 @@ pub struct Failing {
     pub operations: Vec<Operation>,
 }
 
-/// Runs `count` histories with the seeds from `seed` on; the one with the smallest seed that fails,
-/// and the faults that effects have met.
+/// Runs `count` histories with the seeds from `seed` on. Returns the failing one with the smallest
+/// seed, and the faults that effects have met.
 pub fn search(count: u64, seed: u64, plant: Option<Plant>) -> (Option<Failing>, Coverage) {
     let next = AtomicU64::new(0);
     let found = Mutex::new((None::<u64>, Coverage::default()));
@@ -69,7 +69,7 @@ fn attempt(operations: &[Operation], plant: Option<Plant>) -> (Option<String>, C
     }
 }
 
-/// Leaves operations out as long as something still fails.
+/// Removes operations as long as the history still fails.
 fn minimise(mut all: Vec<Operation>, plant: Option<Plant>) -> (String, Vec<Operation>) {
     let mut why = attempt(&all, plant).0.unwrap_or_default();
     let mut size = all.len().div_ceil(2);

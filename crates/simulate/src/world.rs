@@ -17,11 +17,11 @@ use europa_plan::{
 pub(crate) struct SimDevice {
     /// It is there.
     pub(crate) there: bool,
-    /// It went and came back: objects made of it are of no use.
+    /// It was removed and returned: objects made of it are invalid.
     pub(crate) generation: u64,
     /// Longest packet, in bytes.
     pub(crate) mtu: u32,
-    /// VLAN tags can be seen on it.
+    /// Whether VLAN tags are visible on it.
     pub(crate) shows_tags: bool,
 }
 
@@ -32,27 +32,27 @@ pub(crate) struct SimPort {
     pub(crate) document: Port,
     /// The abilities of its device.
     pub(crate) needs: Needs,
-    /// Generation of the device that it was made of; none if a host or a slow path made it.
+    /// Generation of its device; `None` if a host or a slow path made it.
     pub(crate) generation: Option<u64>,
 }
 
-/// How far a router's process is.
+/// The state of a router's process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Process {
     /// It reads its configuration.
     Starting,
-    /// It runs it.
+    /// It runs the configuration.
     Ready,
-    /// It has ended, and is started again at this time.
+    /// It has ended, and will be restarted at this time.
     Ended(Time),
 }
 
 /// A router, as the kernel and its process have it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SimRouter {
-    /// The document that it was made from, as far as it has taken changes over.
+    /// Its document, with the changes that it has taken over.
     pub(crate) plan: Arc<RouterPlan>,
-    /// Which configuration it runs is not known.
+    /// Whether its configuration is unknown.
     pub(crate) astray: bool,
     /// Its last process has refused its configuration.
     pub(crate) refuses: bool,
@@ -93,7 +93,7 @@ pub(crate) struct World {
     pub(crate) store: SimStore,
     /// A rule of the machine that was broken: always a fault of control.
     pub(crate) broken: Option<String>,
-    /// Processes of routers that have begun or ended: each has a number of its own.
+    /// Number of starts and ends of routers' processes: each gets a new number.
     pub(crate) runs: u64,
 }
 
@@ -135,13 +135,13 @@ impl SimStore {
 }
 
 impl World {
-    /// Another process of a router: events of the one before are void.
+    /// Begins another process of a router: events of the former one are void.
     pub(crate) fn next_run(&mut self) -> u64 {
         self.runs += 1;
         self.runs
     }
 
-    /// One with some devices.
+    /// A world with some devices.
     pub(crate) fn new() -> Self {
         let device = |number: u32| {
             let device =
@@ -192,7 +192,7 @@ impl World {
         Ok(PortFacts { mac: [2, 0, 0, 0, 0, 1], mtu, vlan: Ok(()) })
     }
 
-    /// Whether the device that a port was made of has gone, or is another one now.
+    /// Whether the device of a port was removed or replaced.
     pub(crate) fn is_stale(&self, port: &SimPort) -> bool {
         let Some(generation) = port.generation else { return false };
         let device = self.devices.get(&*port.document.device.value);
@@ -219,7 +219,7 @@ impl World {
         all.filter(move |(name, made)| read(name) != Some(&made.slow_path)).map(|(name, _)| name)
     }
 
-    /// All of it, in the terms of the plan.
+    /// The whole state in the form of the plan.
     pub(crate) fn actual(&self) -> Actual {
         let ports = self.ports.values().map(|port| ActualPort {
             document: port.document.clone(),

@@ -1,12 +1,12 @@
-//! IPv4 addresses that stand for IPv6 routers.
+//! IPv4 addresses that represent IPv6 routers.
 //!
-//! A route to IPv4 destinations may have an IPv6 router (RFC 8950). The fast path knows IPv4
-//! neighbours by IPv4 addresses only, so each such router gets an address of the unused network
+//! A route to IPv4 destinations may have an IPv6 router (RFC 8950). The fast path can only have
+//! IPv4 addresses of IPv4 neighbours, so each such router gets an address of the unused network
 //! 0.0.0.0/8 (RFC 1122 section 3.2.1.3). It has the Ethernet address of the IPv6 neighbour.
 
 use crate::intern::Interner;
 
-/// Addresses of the network, less the first one, which means none.
+/// Number of addresses of the network, without the first one, which means none.
 const MOST: u32 = (1 << 24) - 1;
 
 /// The routers and their numbers.
@@ -18,7 +18,7 @@ pub(crate) struct Aliases {
 }
 
 impl Aliases {
-    /// The address of a router, which gets one if it has none yet. `None` if there are too many.
+    /// The address of a router; assigns one if it has none yet. `None` if there are too many.
     pub(crate) fn of(&mut self, router: u128) -> Option<u32> {
         if self.find(router).is_none() {
             if self.routers.len() as u32 >= MOST {
@@ -40,7 +40,7 @@ impl Aliases {
         self.routers.value(alias.checked_sub(1)?).copied()
     }
 
-    /// Routers that have got an address since this was asked last.
+    /// Routers that have got an address since the last call.
     pub(crate) fn take_fresh(&mut self) -> Vec<u128> {
         std::mem::take(&mut self.fresh)
     }

@@ -1,5 +1,5 @@
-//! Link states: an interface whose port is down, or whose far end on a link was set down, has
-//! no carrier in the router's Linux either.
+//! Link states: if an interface's port is down, or its far end on a link was set down, its device
+//! in the router's Linux has no carrier.
 
 use std::collections::HashMap;
 use std::io;
@@ -19,26 +19,26 @@ use crate::mirror::subscribe;
 
 /// Multicast group of messages about links.
 const LINKS: u32 = 1;
-/// How often it is looked whether to stop.
+/// Interval of checks whether to stop.
 const PATIENCE_MS: u16 = 250;
 
 /// The source of an interface's carrier.
 #[derive(Clone, Debug)]
 pub struct Watch {
-    /// Where the device is that is looked at.
+    /// The namespace of the observed device.
     pub namespace: Namespace,
     /// Its name.
     pub device: String,
     /// Whether it must have a carrier itself, or only be set up.
     pub running: bool,
-    /// Name of the outer end that goes up and down with it.
+    /// Name of the outer end that follows its state.
     pub outer: String,
 }
 
-/// Follows link states until told to stop.
+/// Follows link states until it must stop.
 ///
 /// # Errors
-/// The error that keeps it from following.
+/// The error that prevents it.
 pub fn follow(watches: &[Watch], outside: &Namespace, stop: &Arc<AtomicBool>) -> io::Result<()> {
     let mut places: Vec<(Namespace, OwnedFd)> = Vec::new();
     for watch in watches {
@@ -72,7 +72,7 @@ pub fn follow(watches: &[Watch], outside: &Namespace, stop: &Arc<AtomicBool>) ->
                     }
                     Err(Errno::EAGAIN) => break,
                     Err(Errno::EINTR) => {}
-                    // Some were lost.
+                    // Some messages were lost.
                     Err(Errno::ENOBUFS) => look(namespace, watches, &mut setter)?,
                     Err(error) => return Err(error.into()),
                 }

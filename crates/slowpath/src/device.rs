@@ -13,7 +13,7 @@ use crate::message::kind;
 const IFLA_IFNAME: u16 = 3;
 const UP: u32 = 1;
 
-/// One interface of a router, as its Linux is to see it.
+/// One interface of a router in its Linux.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inner {
     /// Its name.
@@ -48,11 +48,10 @@ pub struct StaticNeighbour {
     pub interface: String,
 }
 
-/// Makes a pair: `inner` in `inside`, with its addresses; the other end, `outer`, in `outside`;
-/// both up.
+/// Makes a pair: `inner` in `inside`, with its addresses, and `outer` in `outside`; sets both up.
 ///
 /// # Errors
-/// When one of that name is there, or an address cannot be.
+/// One of the names is in use, or an address is invalid.
 pub fn create(
     inside: &Namespace,
     inner: &Inner,
@@ -83,7 +82,7 @@ pub(crate) fn set_state(netlink: &mut Netlink, index: u32, up: bool) -> io::Resu
 /// The number of a device.
 ///
 /// # Errors
-/// When there is none of that name.
+/// There is no device of that name.
 pub(crate) fn index_of(netlink: &mut Netlink, device: &str) -> io::Result<u32> {
     let request = Request::new(kind::GETLINK, 0, &[0; 16])
         .with(IFLA_IFNAME, format!("{device}\0").as_bytes());
@@ -104,7 +103,7 @@ pub(crate) mod libc_family {
     pub(crate) const INET6: u8 = 10;
 }
 
-/// Gives a namespace the routes and neighbours of the router's document.
+/// Adds the routes and neighbours of the router's document to a namespace.
 ///
 /// # Errors
 /// The kernel's error, and the operation.
@@ -125,10 +124,10 @@ pub fn add_static(
     Ok(())
 }
 
-/// Takes a route of the router's document away again; it may be gone already.
+/// Removes a route of the router's document; it may be missing already.
 ///
 /// # Errors
-/// When the namespace cannot be entered.
+/// The namespace cannot be entered.
 pub fn remove_static(namespace: &Namespace, route: &StaticRoute) -> io::Result<()> {
     let mut netlink = Netlink::route(namespace)?;
     match change_route(&mut netlink, route, false) {
@@ -137,10 +136,10 @@ pub fn remove_static(namespace: &Namespace, route: &StaticRoute) -> io::Result<(
     }
 }
 
-/// Takes a neighbour of the router's document away again; it may be gone already.
+/// Removes a neighbour of the router's document; it may be missing already.
 ///
 /// # Errors
-/// When the namespace cannot be entered.
+/// The namespace cannot be entered.
 pub fn remove_neighbour(namespace: &Namespace, neighbour: &StaticNeighbour) -> io::Result<()> {
     let mut netlink = Netlink::route(namespace)?;
     match change_neighbour(&mut netlink, neighbour, false) {

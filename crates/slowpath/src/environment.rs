@@ -1,5 +1,5 @@
-//! The view of a program in a slow path: the router's network, the host's files for reading only,
-//! and directories and files of the router's own.
+//! The environment of a program in a slow path: the router's network, the host's files for reading
+//! only, and the router's own directories and files.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,9 +22,10 @@ use crate::place;
 use crate::users::{Ids, become_root};
 use crate::view;
 
-/// The bytes that a router's programs may write together. It is memory, and counts as theirs.
+/// The total size of files that a router's programs may write. It is memory, and counts for them.
 const WRITTEN: &str = "mode=0755,size=256m,nr_inodes=64k";
-/// Where mounts are put together. It stays: its removal would remove the files of others there.
+/// The folder in which mounts are assembled. It is never removed, as that would remove the files of
+/// other processes there.
 const ASIDE: &str = "/run/.europa";
 /// Devices that programs see; all of them are open to every user on any machine.
 const DEVICES: [&str; 7] = ["full", "net/tun", "null", "random", "tty", "urandom", "zero"];
@@ -60,7 +61,7 @@ pub struct Environment {
     pub ids: Ids,
     /// The mounts: source and target.
     binds: Vec<(PathBuf, PathBuf)>,
-    /// The root directory of its own, and the folder that this shows.
+    /// Its own root directory, and the folder below it.
     #[serde(default)]
     view: Option<(PathBuf, PathBuf)>,
     /// The image with the files of that folder.
@@ -96,12 +97,13 @@ fn named(error: io::Error, path: &Path) -> io::Error {
 /// The kernel's error.
 pub fn remove(folder: &Path) -> io::Result<()> {
     view::remove(folder);
-    // Programs that still run there keep it until they end.
+    // Running programs keep it until they end.
     let _ = umount2(&folder.join("root"), MntFlags::MNT_DETACH);
     fs::remove_dir_all(folder)
 }
 
-/// A file system of its own for the writes of a router's programs: full, it is full for them alone.
+/// Mounts a separate file system for the writes of a router's programs: if it is full, that affects
+/// only them.
 fn mount_root(root: &Path) -> io::Result<()> {
     fs::create_dir_all(root)?;
     let device = |path: &Path| fs::metadata(path).map(|found| found.dev());
@@ -168,8 +170,8 @@ impl Environment {
     }
 
     /// Removes the files `gone` below `folder` and writes `changed`, so that `all` are there, while
-    /// programs run. Programs see it at once, but for files that begin to hide the host's: only
-    /// programs that enter later see those.
+    /// programs run. Programs see the change at once, except files that begin to hide the host's:
+    /// only programs that enter later see those.
     ///
     /// # Errors
     /// A file with an impossible path, or a user that does not exist.
@@ -206,14 +208,14 @@ impl Environment {
     /// Reads the notes of [`Environment::make`].
     ///
     /// # Errors
-    /// There is nothing.
+    /// There are none.
     pub fn read(folder: &Path) -> io::Result<Environment> {
         Ok(serde_json::from_slice(&fs::read(folder.join("environment.json"))?)?)
     }
 
-    /// The same view for an sshd, which refuses a locked root: the machine's `/etc/shadow` cannot be
-    /// read there, and other sources of accounts may have root locked. `folder` is that of
-    /// [`Environment::make`]. A file of the router's own is left as it is.
+    /// The same environment for an sshd, which refuses a locked root: the machine's `/etc/shadow`
+    /// cannot be read there, and other sources of accounts may have root locked. `folder` is that
+    /// of [`Environment::make`]. A file of the router is not changed.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -232,9 +234,9 @@ impl Environment {
         Ok(self)
     }
 
-    /// Puts the calling process, which has one thread and the process numbers that programs are
-    /// to see, into the environment. Afterwards it has no other capabilities than those
-    /// of every program here and `more`, and cannot get them back.
+    /// Moves the calling process into the environment; it must have one thread and be in the
+    /// programs' pid namespace. Afterwards it has only the capabilities of every program here and
+    /// `more`, and cannot regain others.
     ///
     /// # Errors
     /// The kernel's error.
@@ -248,16 +250,16 @@ impl Environment {
         self.mounts()?;
         become_root(users)?;
         sethostname(self.router.rsplit('/').next().unwrap_or("router"))?;
-        // Terminals that `sshd` and the like make belong to the slow path.
+        // The slow path has its own terminals, for `sshd` and similar programs.
         let options = Some("newinstance,ptmxmode=0666,mode=0620,gid=5");
         mount(Some("devpts"), "/dev/pts", Some("devpts"), MsFlags::MS_NOSUID, options)?;
-        // The old place may be hidden now, or still lead to the host's files.
+        // The old directory may be hidden now, or still be the host's.
         if std::env::set_current_dir(&here).is_err() {
             std::env::set_current_dir("/")?;
         }
         for one in caps::all() {
             if !KEPT.contains(&one) && !more.contains(&one) {
-                // Those that this process has not cannot be dropped, and need not be.
+                // Capabilities that this process lacks cannot be dropped, and need not be.
                 let _ = caps::drop(None, CapSet::Bounding, one);
                 for set in [CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {
                     let _ = caps::drop(None, set, one);
@@ -309,7 +311,7 @@ impl Environment {
             }
             None => Path::new("/"),
         };
-        // The sources lie below /run, which is hidden by the first of these.
+        // The sources are below /run, which the first of these hides.
         for (from, to) in self.binds.iter().rev() {
             let from = machine.join(from.strip_prefix("/").unwrap_or(from));
             mount(Some(&from), to, NONE, MsFlags::MS_BIND, NONE)
@@ -348,12 +350,12 @@ impl Environment {
         }
         let harmless = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
         mount(Some("proc"), "/proc", Some("proc"), harmless, NONE)?;
-        // A view of the router's devices; where it is refused, the host's stays.
+        // The router's devices; if the mount is refused, the host's view stays.
         if mount(Some("sysfs"), "/sys", Some("sysfs"), harmless | MsFlags::MS_RDONLY, NONE).is_err()
         {
             tracing::debug!("/sys shows the host's devices");
         }
-        // Of the kernel's settings only the network's are the router's.
+        // Of the kernel's settings only those of the network belong to the router.
         let aside = ASIDE;
         mount(Some("/proc/sys/net"), aside, NONE, MsFlags::MS_BIND, NONE)?;
         mount(Some("/proc/sys"), "/proc/sys", NONE, MsFlags::MS_BIND, NONE)?;
@@ -405,18 +407,18 @@ fn capability(name: &str) -> io::Result<Capability> {
     full.parse().map_err(|_| io::Error::other(format!("{name} is no capability")))
 }
 
-/// The control group of a router's programs. It is not that of its fast path: a program that
-/// takes all memory there is must not have that killed.
+/// The control group of a router's programs. It differs from that of its fast path, so that a
+/// program that uses all memory does not get the fast path killed.
 pub fn group(router: &str) -> String {
     format!("{}_programs", router.replace('/', "_"))
 }
 
-/// Where the environment of a router is, below a node's own directory.
+/// The folder of a router's environment, below a node's own directory.
 pub fn folder(node: &Path, router: &str) -> PathBuf {
     node.join("slow").join(router.replace('/', "."))
 }
 
-/// Whether every name in `capabilities` is one.
+/// Checks that every name in `capabilities` is one.
 ///
 /// # Errors
 /// The first that is none.
@@ -424,7 +426,7 @@ pub fn check_capabilities(capabilities: &[String]) -> io::Result<()> {
     capabilities.iter().try_for_each(|name| capability(name).map(drop))
 }
 
-/// Where programs are searched.
+/// The search path of programs.
 pub const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// A program's variables: few, and the same everywhere.

@@ -1,9 +1,9 @@
 //! The kernel's routes of one family, and the part that the fast path has.
 //!
-//! Each prefix is sent once a batch, however often it changed meanwhile. Several routes to one
-//! prefix are ranked as the kernel does: table `local`, `main`, `default`; then metric. The kernel
-//! asks one table after the other, so that a shorter prefix of an earlier table hides a longer one
-//! of a later table: such a prefix is Linux's.
+//! Each prefix is sent once a batch, even if it changed several times. Several routes to one prefix
+//! are ranked as the kernel does: table `local`, `main`, `default`; then metric. The kernel
+//! searches one table after the other, so a shorter prefix of an earlier table hides a longer one
+//! of a later table: Linux gets packets to such a prefix.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -16,17 +16,16 @@ const TABLE_DEFAULT: u32 = 253;
 const TABLE_MAIN: u32 = 254;
 const TABLE_LOCAL: u32 = 255;
 
-/// Outputs of the fast path's table behind those of the interfaces, as `builtin: ipv4` has
-/// them.
+/// Outputs of the fast path's table after those of the interfaces, as in `builtin: ipv4`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outputs {
     pub(crate) host: usize,
     pub(crate) discard: usize,
-    /// To Linux too: it answers senders with an error.
+    /// Also to Linux, which answers senders with an error.
     pub(crate) errors: usize,
 }
 
-/// Where a new route goes among equal ones.
+/// The position of a new route among equal ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placement {
     Front,
@@ -34,7 +33,7 @@ pub(crate) enum Placement {
     Replace,
 }
 
-/// A route to a prefix, by its way's number.
+/// A route to a prefix, by the number of its next hops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Candidate {
     rank: u8,
@@ -55,15 +54,15 @@ struct Entry {
     /// Number of the text that the fast path has.
     told: Option<u32>,
     dirty: bool,
-    /// Something was added that is here already: a list had it before its message came, or it is
-    /// another one with the same way.
+    /// A route was added that exists already: a list had it before its message arrived, or it is
+    /// another one with the same next hops.
     is_doubtful: bool,
 }
 
 /// The next hops of a route with the present links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
-    /// No way: the next route counts.
+    /// No next hop: the next route applies.
     None,
     /// Number of its text.
     Text(u32),
@@ -82,22 +81,23 @@ pub(crate) struct Fib<A> {
     errors: u32,
     /// Prefixes that are the host's where no route is.
     base: Vec<(A, u8)>,
-    /// Prefixes with their own meaning on every link: never told.
+    /// Prefixes with a special meaning on every link, which are never sent.
     hidden: Vec<(A, u8)>,
-    /// Prefixes of more than an address in table `local`, which hide longer ones of the others.
+    /// Prefixes of more than one address in table `local`, which hide longer ones of the other
+    /// tables.
     wide: HashSet<(A, u8)>,
-    /// Prefixes in table `default`, which shorter ones of the others hide.
+    /// Prefixes in table `default`, which shorter ones of the other tables hide.
     last: HashSet<(A, u8)>,
     aliases: Aliases,
 }
 
-/// Whether `inner` lies in `outer`.
+/// Whether `outer` contains `inner`.
 fn covers<A: Address>(outer: (A, u8), inner: (A, u8)) -> bool {
     inner.1 >= outer.1 && inner.0.masked(outer.1) == outer.0
 }
 
 impl<A: Address> Fib<A> {
-    /// No routes: the host gets everything, and destinations in `base` unless a route covers them.
+    /// No routes: the host gets all packets, and also those to `base` unless a route covers them.
     pub(crate) fn new(outputs: Outputs, base: Vec<(A, u8)>, hidden: Vec<(A, u8)>) -> Fib<A> {
         let mut texts = Interner::default();
         let host = texts.number(format!("- {}", outputs.host));
@@ -123,8 +123,8 @@ impl<A: Address> Fib<A> {
         fib
     }
 
-    /// The fast path has this for a prefix; no route has an empty text, which stands for an unknown
-    /// entry. Wrong entries are sent again, or withdrawn.
+    /// Notes the fast path's entry for a prefix; an empty text means an unknown entry. Wrong
+    /// entries are sent again, or withdrawn.
     pub(crate) fn learn(&mut self, prefix: (A, u8), text: String) {
         let text = self.texts.number(text);
         self.routes.entry(prefix).or_default().told = Some(text);
@@ -141,12 +141,12 @@ impl<A: Address> Fib<A> {
         !self.dirty.is_empty()
     }
 
-    /// The IPv4 addresses that stand for IPv6 routers.
+    /// The IPv4 addresses that represent IPv6 routers.
     pub(crate) fn aliases(&mut self) -> &mut Aliases {
         &mut self.aliases
     }
 
-    /// Notes that the answer for a prefix may be another one.
+    /// Notes that the answer for a prefix may have changed.
     fn mark(&mut self, prefix: (A, u8)) {
         self.mark_one(prefix);
         let candidates = self.routes.get(&prefix).map_or(&[][..], |entry| &entry.candidates);
@@ -175,7 +175,8 @@ impl<A: Address> Fib<A> {
         }
     }
 
-    /// Whether a route to a shorter prefix, in an earlier table, counts more than those to this one.
+    /// Whether a route to a shorter prefix, in an earlier table, has precedence over those to this
+    /// one.
     fn is_hidden(&self, prefix: (A, u8), best: u8) -> bool {
         let is_over = |outer: &(A, u8)| *outer != prefix && covers(*outer, prefix);
         if best > 0 && self.wide.iter().any(is_over) {
@@ -215,8 +216,7 @@ impl<A: Address> Fib<A> {
         self.mark(prefix);
     }
 
-    /// A route was removed. False if it was not known, or perhaps there twice: only a list can show
-    /// the rest.
+    /// Removes a route. False if it was unknown, or may exist twice: only a list can show the rest.
     pub(crate) fn remove(&mut self, route: Route<A>) -> bool {
         let gone = route.way.clone();
         let Some((prefix, old)) = self.candidate(route) else { return true };
@@ -229,7 +229,7 @@ impl<A: Address> Fib<A> {
             self.mark(prefix);
             return is_known;
         }
-        // IPv6: some ways of several, or all in another order.
+        // IPv6: some next hops of several, or all in another order.
         let Way::Hops(gone) = gone else { return false };
         let key = |hop: &Hop<A>| (hop.gateway, hop.device);
         for (index, candidate) in entry.candidates.iter_mut().enumerate() {
@@ -253,7 +253,7 @@ impl<A: Address> Fib<A> {
         false
     }
 
-    /// Puts all routes in the place of those that are known.
+    /// Replaces all known routes.
     pub(crate) fn replace_all(&mut self, routes: impl Iterator<Item = Route<A>>) {
         let mut fresh: HashMap<(A, u8), Vec<Candidate>> = HashMap::new();
         for route in routes {
@@ -427,8 +427,8 @@ fn insert<A: Address>(
 ) {
     let same = |c: &Candidate| (c.order(), c.narrow) == (new.order(), new.narrow);
     if merges {
-        // IPv6 tells all ways of a route at once, also when one was added; on-link routes of
-        // several devices stand beside each other.
+        // IPv6 reports all next hops of a route at once, even if one was added; on-link routes of
+        // several devices coexist.
         let devices = |way: u32| match ways.value(way) {
             Some(Way::Hops(hops)) if hops.iter().all(|hop| hop.gateway == Gateway::None) => {
                 Some(hops.iter().map(|hop| hop.device).collect::<Vec<_>>())
@@ -453,7 +453,7 @@ fn insert<A: Address>(
     candidates.insert(index, new);
 }
 
-/// The next hops of a next hop object; groups have single ones in them.
+/// The next hops of a next hop object; groups contain single ones.
 fn resolve<A: Address>(id: u32, objects: &HashMap<u32, Object>) -> Option<Way<A>> {
     match objects.get(&id)? {
         Object::Blackhole => Some(Way::Discard),

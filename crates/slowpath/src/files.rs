@@ -18,7 +18,7 @@ const SHARED: [&str; 4] = ["/", "/etc", "/usr", "/var"];
 /// A file or, with a slash at the end of its path, a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileSpec {
-    /// Where programs see it.
+    /// Its path for programs.
     pub path: String,
     /// Its contents.
     pub text: String,
@@ -28,11 +28,11 @@ pub struct FileSpec {
     pub mode: Option<u32>,
 }
 
-/// Where the files of a slow path are written.
+/// The place of a slow path's files.
 pub(crate) struct Place<'a> {
     /// Its own directories.
     pub(crate) root: &'a Path,
-    /// Its root directory, and the folder that this shows.
+    /// Its root directory, and the folder below it.
     pub(crate) view: Option<&'a (PathBuf, PathBuf)>,
     pub(crate) ids: Ids,
     /// The root directory whose lists name the owners of files; none: the machine's.
@@ -116,8 +116,7 @@ impl Place<'_> {
     }
 }
 
-/// The host's path that a file hides from programs; nothing if it is in a directory of the router's
-/// own.
+/// The host's path that a file hides from programs; `None` if it is in a directory of the router.
 pub fn cover(path: &str) -> Option<&Path> {
     (!own(Path::new(path))).then(|| covered(path))
 }
@@ -127,7 +126,7 @@ pub fn own(path: &Path) -> bool {
     OWN.iter().any(|own| path.starts_with(own))
 }
 
-/// The host's path that a file covers: its directory, or the one file in a directory with too many
+/// The host's path that a file covers: its directory, or only the file in a directory with many
 /// other uses.
 fn covered(path: &str) -> &Path {
     let target = Path::new(path);

@@ -1,5 +1,5 @@
-//! Process numbers of a slow path: one namespace for all of it, with the programs and shells of
-//! its router, and in it one for each program, which ends with that.
+//! Process numbers of a slow path: one pid namespace for all programs and shells of its router, and
+//! inside it one for each program, which ends with the program.
 //!
 //! | process                | where                   | task                                      |
 //! |------------------------|-------------------------|-------------------------------------------|
@@ -7,7 +7,7 @@
 //! | [`accompany`]          | in the router's         | starts a program's number 1, waits for it |
 //! | [`run`]                | number 1 of a program   | starts it, reaps orphans, writes its log  |
 //!
-//! A program's namespace goes with its number 1: everything that is left is killed by the kernel.
+//! A program's namespace ends with its number 1: the kernel kills the remaining processes.
 
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read, pipe, stderr};
@@ -42,14 +42,14 @@ const PASSED_ON: [Signal; 7] = [
     Signal::SIGUSR2,
     Signal::SIGWINCH,
 ];
-/// How long others of its namespace have to end when the machine goes down.
+/// Time limit for other processes of its namespace when the machine shuts down.
 const GRACE: Duration = Duration::from_secs(2);
 /// `si_code` of signals that the kernel sends, such as those of a terminal's keys.
 const FROM_KERNEL: i32 = 0x80;
-/// The file of a slow path's folder that says which process is its number 1.
+/// The file in a slow path's folder that identifies its number 1.
 const FILE: &str = "init.json";
 
-/// Which process a router's number 1 is. Its number alone may be another's by now.
+/// The identity of a router's number 1. The number alone may belong to another process by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct First {
     /// Its number as the host sees it.
@@ -72,17 +72,17 @@ impl First {
     /// Reads the notes of [`First::note`].
     ///
     /// # Errors
-    /// There is nothing.
+    /// There are none.
     pub fn read(folder: &Path) -> io::Result<First> {
         Ok(serde_json::from_slice(&fs::read(folder.join(FILE))?)?)
     }
 }
 
-/// The process numbers of a slow path, if a first process holds them; `started` tells when a
-/// process was started.
+/// The pid namespace of a slow path, if a first process holds it; `started` returns the start of a
+/// process.
 ///
 /// # Errors
-/// They cannot be opened.
+/// It cannot be opened.
 pub fn numbers(folder: &Path, started: impl Fn(u32) -> Option<u64>) -> io::Result<Option<OwnedFd>> {
     let Ok(text) = fs::read(folder.join(FILE)) else { return Ok(None) };
     let first: First = serde_json::from_slice(&text)?;
@@ -90,12 +90,12 @@ pub fn numbers(folder: &Path, started: impl Fn(u32) -> Option<u64>) -> io::Resul
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         other => other?,
     };
-    // Looked at while the namespace is held: it is that of the process that was meant.
+    // Checked while the namespace is open: it belongs to the intended process.
     Ok((started(first.pid) == Some(first.started)).then(|| namespace.into()))
 }
 
-/// Lets the children of this process, which has one thread, start in the pid namespace of a slow
-/// path, or in a new one if there is none.
+/// Lets the children of this process, which must have one thread, start in the pid namespace of a
+/// slow path, or in a new one if there is none.
 ///
 /// # Errors
 /// The kernel's error.
@@ -165,7 +165,7 @@ pub fn begin_anew() -> io::Result<()> {
 /// It cannot be started.
 pub fn accompany(mut command: Command) -> io::Result<ExitStatus> {
     // Blocked first: a signal between both calls would end this process, and the command would
-    // go on without it.
+    // continue without it.
     let signals = blocked(&[&[Signal::SIGCHLD][..], &PASSED_ON].concat())?;
     let child = Pid::from_raw(command.spawn()?.id() as i32);
     loop {
@@ -188,11 +188,11 @@ pub fn accompany(mut command: Command) -> io::Result<ExitStatus> {
                     Err(error) => return Err(error.into()),
                 }
                 while let Some(signal) = signals.read_signal()? {
-                    // A terminal's keys reach the command by themselves.
+                    // A terminal's keys reach the command anyway.
                     let keys = signal.ssi_code == FROM_KERNEL;
                     match Signal::try_from(signal.ssi_signo as i32) {
                         Ok(Signal::SIGCHLD) | Err(_) => {}
-                        // It may have gone this moment.
+                        // It may have ended already.
                         Ok(other) if !keys => drop(kill(child, other)),
                         Ok(_) => {}
                     }
@@ -216,7 +216,7 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
     let child = Pid::from_raw(child.id() as i32);
     // The writing ends are the program's alone.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    // Blocked only now: the program must not inherit it. Earlier ones are found below.
+    // Blocked only now, because the program must not inherit it. Earlier signals are found below.
     let signals = blocked(&[&[Signal::SIGCHLD][..], &PASSED_ON].concat())?;
     let mut log = Log { printed: Some(printed), output: Output::new(stderr(), Instant::now()) };
     loop {
@@ -229,7 +229,7 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
         while let Some(signal) = signals.read_signal()? {
             match Signal::try_from(signal.ssi_signo as i32) {
                 Ok(Signal::SIGCHLD) | Err(_) => {}
-                // It may have gone this moment.
+                // It may have ended already.
                 Ok(other) => drop(kill(child, other)),
             }
         }
@@ -256,13 +256,13 @@ fn reap(child: Pid) -> io::Result<Option<ExitStatus>> {
 
 /// The output of a program.
 struct Log {
-    /// `None` once all writers have gone.
+    /// `None` once all writers have closed.
     printed: Option<PipeReader>,
     output: Output<io::Stderr>,
 }
 
 impl Log {
-    /// Waits for a signal, or for something printed.
+    /// Waits for a signal, or for output.
     fn wait(&mut self, signals: &SignalFd) -> io::Result<()> {
         let mut wait = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         let rests = self.output.is_used_up(AT_ONCE, Instant::now());

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::rc::Rc;
 
-/// Gives equal values the same number. Numbers are never taken back: a router's different next hops
-/// are few, for any changes of its routes.
+/// Gives equal values the same number. Numbers are never released: a router has few different next
+/// hops, after any changes of its routes.
 #[derive(Debug)]
 pub(crate) struct Interner<T> {
     numbers: HashMap<Rc<T>, u32>,
@@ -31,7 +31,7 @@ impl<T: Eq + Hash> Interner<T> {
         number
     }
 
-    /// The number of a value that has one.
+    /// The number of a known value.
     pub(crate) fn find(&self, value: &T) -> Option<u32> {
         self.numbers.get(value).copied()
     }

@@ -7,7 +7,7 @@ use crate::message::Link;
 /// The facts about a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
-    /// Number of the router's interface; `None` for devices that the fast path does not have.
+    /// Number of the router's interface; `None` for devices that the fast path does not use.
     pub(crate) output: Option<usize>,
     pub(crate) link: Link,
 }
@@ -22,9 +22,9 @@ impl Known {
 /// The changes of a message about a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Change {
-    /// Routes may have changed with it.
+    /// Routes may have changed together with it.
     pub(crate) routes: bool,
-    /// Something about the device is different.
+    /// A property of the device has changed.
     pub(crate) device: bool,
 }
 
@@ -34,7 +34,7 @@ pub(crate) struct Links {
     known: HashMap<u32, Known>,
     /// Names of the router's interfaces by number.
     names: Vec<String>,
-    /// The device of each interface: one that is renamed stays the same interface.
+    /// The device of each interface: a renamed device stays the same interface.
     devices: HashMap<u32, usize>,
 }
 
@@ -67,7 +67,7 @@ impl Links {
         self.devices.remove(&index);
     }
 
-    /// Puts these in the place of those that are known. Returns whether something is different.
+    /// Replaces the known ones. Returns whether something has changed.
     pub(crate) fn replace_all(&mut self, links: Vec<Link>) -> bool {
         let old = std::mem::take(&mut self.known);
         self.devices.retain(|index, _| links.iter().any(|link| link.index == *index));
@@ -93,12 +93,12 @@ impl Links {
         self.names.get(number).map_or("", String::as_str)
     }
 
-    /// Number of interfaces, with those whose device is not there.
+    /// Number of interfaces, including those whose device is missing.
     pub(crate) fn count(&self) -> usize {
         self.names.len()
     }
 
-    /// The devices that stand on one.
+    /// The devices on top of one.
     pub(crate) fn uppers(&self, index: u32) -> impl Iterator<Item = &Link> + '_ {
         let all = self.known.values().map(|known| &known.link);
         all.filter(move |link| link.lower == Some(index))

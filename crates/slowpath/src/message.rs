@@ -58,7 +58,7 @@ pub(crate) const NTF_USE: u8 = 1;
 const NTF_PROXY: u8 = 8;
 pub(crate) const NUD_PERMANENT: u16 = 0x80;
 pub(crate) const NUD_STALE: u16 = 4;
-/// Reachable, stale, delay, probe, no ARP, permanent: there is an address to send to.
+/// Reachable, stale, delay, probe, no ARP, permanent: there is an address for sending.
 const NUD_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | NUD_PERMANENT;
 
 const NHA_ID: u16 = 1;
@@ -94,9 +94,9 @@ pub(crate) trait Address: Copy + Eq + Ord + std::hash::Hash + std::fmt::Debug {
     const FAMILY: u8;
     /// Number of bits.
     const BITS: u8;
-    /// From network order; `None` for another family's.
+    /// From network order; `None` for another family.
     fn from_octets(octets: &[u8]) -> Option<Self>;
-    /// As people write it.
+    /// In the usual notation.
     fn write(self, to: &mut String);
     /// The address with all but its first `bits` bits cleared.
     fn masked(self, bits: u8) -> Self;
@@ -141,7 +141,7 @@ impl Address for u128 {
 /// The next router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Gateway<A> {
-    /// There is none: the destinations are neighbours.
+    /// There is no next hop: the destinations are neighbours.
     None,
     /// One of the route's own family.
     Own(A),
@@ -165,7 +165,7 @@ impl<A: Address> Gateway<A> {
     }
 }
 
-/// One of the ways of a route.
+/// One next hop of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Hop<A> {
     pub(crate) gateway: Gateway<A>,
@@ -178,13 +178,13 @@ pub(crate) struct Hop<A> {
 /// The treatment of a route's packets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Way<A> {
-    /// Linux decides: its own addresses, unreachable, encapsulations.
+    /// Linux decides: its own addresses, unreachable destinations, encapsulations.
     Host,
-    /// They are dropped in silence.
+    /// Packets are dropped without an error.
     Discard,
-    /// They are sent.
+    /// Packets are sent.
     Hops(Vec<Hop<A>>),
-    /// As a next hop object says.
+    /// Defined by a next hop object.
     Object(u32),
 }
 
@@ -205,7 +205,7 @@ pub(crate) fn family(message: &[u8]) -> u8 {
 }
 
 impl<A: Address> Route<A> {
-    /// Reads the payload of a message; `None` for a route that no packets follow.
+    /// Reads the payload of a message; `None` for a route that applies to no packets.
     pub(crate) fn parse(message: &[u8]) -> Option<Route<A>> {
         let &[_, length, source_length, tos, table, _, _, kind, ..] =
             message.get(..12)?.first_chunk::<12>()?;
@@ -233,7 +233,7 @@ impl<A: Address> Route<A> {
                     Some(gateway) => single.gateway = gateway,
                     None => foreign = true,
                 },
-                // Routes with an MTU of their own: Linux tells senders.
+                // Routes with their own MTU: Linux informs senders.
                 RTA_METRICS => foreign |= attributes(value, 0).any(|(kind, _)| kind == RTAX_MTU),
                 RTA_ENCAP => foreign = true,
                 RTA_NH_ID => object = number(value, 0),
@@ -253,7 +253,7 @@ impl<A: Address> Route<A> {
     }
 }
 
-/// Reads the entries of a multipath attribute. False if one cannot be followed by the fast path.
+/// Reads the entries of a multipath attribute. False if the fast path cannot use one.
 fn hops<A: Address>(mut bytes: &[u8], to: &mut Vec<Hop<A>>) -> bool {
     while let Some(&[low, high, flags, weight, ..]) = bytes.first_chunk::<8>() {
         let length = usize::from(u16::from_ne_bytes([low, high]));
@@ -283,9 +283,9 @@ fn hops<A: Address>(mut bytes: &[u8], to: &mut Vec<Hop<A>>) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Object {
     Blackhole,
-    /// Encapsulations and the like.
+    /// Encapsulations and similar ones.
     Foreign,
-    /// Gateway in network order, family's own length; empty for none.
+    /// Gateway in network order, with its family's length; empty for none.
     Single {
         gateway: Vec<u8>,
         device: u32,
@@ -318,7 +318,7 @@ impl Object {
     }
 }
 
-/// The weight of an entry of a group: a byte, and in newer kernels a higher one behind it.
+/// The weight of an entry of a group: a byte, in newer kernels followed by a higher one.
 fn weight(entry: &[u8]) -> Option<u16> {
     u16::from_le_bytes([*entry.get(4)?, *entry.get(5)?]).checked_add(1)
 }
@@ -330,7 +330,7 @@ pub(crate) struct Neighbour {
     /// In network order, 4 or 16 bytes.
     pub(crate) address: Vec<u8>,
     pub(crate) state: u16,
-    /// Its Ethernet address, if it has one and packets may be sent there.
+    /// Its Ethernet address, if it has one that can be used.
     pub(crate) mac: Option<[u8; 6]>,
 }
 
@@ -368,15 +368,15 @@ pub(crate) struct Link {
     pub(crate) mtu: u32,
     /// The bridge, bond or VRF that it belongs to.
     pub(crate) master: Option<u32>,
-    /// The device of the same namespace that it stands on.
+    /// The device of the same namespace below it.
     pub(crate) lower: Option<u32>,
     /// `bridge`, `macvlan` and so on.
     pub(crate) kind: String,
-    /// It takes all frames of the device that it stands on.
+    /// It takes all frames of the device below it.
     pub(crate) takes_all: bool,
     /// It receives frames for other stations.
     pub(crate) promiscuous: bool,
-    /// An eBPF program sees its frames first.
+    /// An eBPF program gets its frames first.
     pub(crate) has_program: bool,
 }
 

@@ -5,15 +5,16 @@ use std::path::Path;
 
 use europa_port::{Namespace, set_defaults};
 
-/// How Linux behaves in a router's namespace.
+/// The settings of Linux in a router's namespace.
 const SETTINGS: [(&str, &str); 12] = [
     ("net.ipv4.ip_forward", "1"),
     ("net.ipv6.conf.all.forwarding", "1"),
     ("net.ipv6.conf.default.forwarding", "1"),
-    // Packets may come another way than they go: the fast path does not ask either.
+    // Packets may arrive from another interface than that of the reverse route: the fast path does
+    // not check this either.
     ("net.ipv4.conf.all.rp_filter", "0"),
     ("net.ipv4.conf.default.rp_filter", "0"),
-    // A route over an interface without carrier is none.
+    // A route over an interface without carrier is not used.
     ("net.ipv4.conf.all.ignore_routes_with_linkdown", "1"),
     ("net.ipv4.conf.default.ignore_routes_with_linkdown", "1"),
     ("net.ipv6.conf.all.ignore_routes_with_linkdown", "1"),
@@ -25,8 +26,8 @@ const SETTINGS: [(&str, &str); 12] = [
     ("net.ipv6.conf.default.accept_dad", "0"),
 ];
 
-/// The name of a router's namespace: `europa.INSTANCE.SLICE.ROUTER`. No part can have a dot, so
-/// that no two routers of any instances share one.
+/// The name of a router's namespace: `europa.INSTANCE.SLICE.ROUTER`. No part can have a dot, so all
+/// routers of all instances have different names.
 pub fn name(instance: &str, slice: &str, router: &str) -> String {
     format!("europa.{instance}.{slice}.{router}")
 }
@@ -40,7 +41,7 @@ pub fn outside_name(instance: &str) -> String {
 /// Makes the namespace of a router, which belongs to the host's root.
 ///
 /// # Errors
-/// The kernel's error. A setting that this kernel has not is left out.
+/// The kernel's error. A setting that this kernel lacks is skipped.
 pub fn create(name: &str) -> io::Result<Namespace> {
     settled(Namespace::create(name)?)
 }

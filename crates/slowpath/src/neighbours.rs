@@ -32,7 +32,7 @@ fn address(octets: &[u8]) -> Option<IpAddr> {
 }
 
 impl Neighbours {
-    /// Takes in the kernel's message; `gone` if it forgets the neighbour.
+    /// Handles the kernel's message; `gone` if it forgets the neighbour.
     pub(crate) fn hear(&mut self, neighbour: &Neighbour, gone: bool) {
         let Some(address) = address(&neighbour.address) else { return };
         if address.is_multicast() || address.is_unspecified() {
@@ -65,7 +65,7 @@ impl Neighbours {
         }
     }
 
-    /// Puts these in the place of those that are known.
+    /// Replaces the known ones.
     pub(crate) fn replace_all(&mut self, all: &[Neighbour]) {
         let heard: HashSet<Key> =
             all.iter().filter_map(|n| Some((n.device, address(&n.address)?))).collect();
@@ -89,7 +89,7 @@ impl Neighbours {
         let address = IpAddr::V6(Ipv6Addr::from(router));
         let all = self.entries.iter_mut().filter(|(key, _)| key.1 == address);
         for (key, entry) in all {
-            // None has it: it is sent again, or withdrawn.
+            // No neighbour has this address, so the entry is sent again, or withdrawn.
             entry.told = Some([0; 6]);
             if !entry.dirty {
                 entry.dirty = true;
@@ -139,8 +139,7 @@ impl Neighbours {
         count
     }
 
-    /// Of the addresses that the fast path sent to, those that the kernel should ask again
-    /// whether they are still there.
+    /// Of the addresses to which the fast path has sent, those that the kernel should probe.
     pub(crate) fn to_probe(&self, device: u32, used: &str, aliases: &Aliases) -> Vec<IpAddr> {
         let parsed = used.split_whitespace().filter_map(|word| word.parse().ok());
         let parsed = parsed.map(|address: IpAddr| match address {

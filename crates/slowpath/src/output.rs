@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 /// Bytes a second that a program may print for long.
 const BYTES_PER_SECOND: u64 = 1 << 20;
-/// Bytes that it may print at once.
+/// Bytes of a burst of output.
 const BURST_BYTES: u64 = 4 << 20;
 
 /// Passes on the permitted output, and adds how much was left out.
@@ -23,7 +23,7 @@ impl<W: Write> Output<W> {
         Self { to, allowed: BURST_BYTES, since: now, left_out: 0 }
     }
 
-    /// Passes on `bytes`, as far as they may be. A log that cannot be written is no reason to end.
+    /// Passes on `bytes`, as many as allowed. A log that cannot be written is no reason to end.
     pub(crate) fn pass(&mut self, bytes: &[u8], now: Instant) {
         self.earn(now);
         let length = bytes.len() as u64;
@@ -51,7 +51,7 @@ impl<W: Write> Output<W> {
         }
     }
 
-    /// Says how much was left out since it was said last.
+    /// Reports how much was left out since the last report.
     pub(crate) fn tell_left_out(&mut self) {
         let bytes = std::mem::take(&mut self.left_out);
         if bytes > 0 {
@@ -64,8 +64,8 @@ impl<W: Write> Output<W> {
     }
 }
 
-/// How long a flood is left in its pipe when nothing of it may be printed: to read it only to drop
-/// it would take a core.
+/// Time for which a flood stays in its pipe if nothing may be printed: reading and dropping it
+/// would use a core.
 pub(crate) const PAUSE: Duration = Duration::from_millis(20);
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Files of a slow path, written from outside while its programs run.
 //!
-//! Those programs may put links anywhere in it, also to the host's directories, which this
-//! process could write: no link is followed.
+//! Those programs may make links anywhere in it, even to the host's directories, which this process
+//! could write: so it follows no link.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -37,7 +37,7 @@ impl Rights {
 pub(crate) enum Way {
     /// As a new file: a reader finds the old text or the new one.
     Swap,
-    /// In the file that is there, as programs have that very file mounted.
+    /// In the existing file, as programs have mounted that file.
     Overwrite,
 }
 
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// Tests need no rights: everything is given to this process's own user.
+    /// Tests need no rights: all files belong to this process's user.
     fn rights(mode: u32) -> Rights {
         let (user, group) = (nix::unistd::geteuid(), nix::unistd::getegid());
         Rights { user: user.as_raw(), group: group.as_raw(), mode }

@@ -1,7 +1,8 @@
 //! Uplinks: a veth pair between a slow path and the namespace in which the node runs.
 //!
-//! The routes by it are in a table of their own. A rule `iif lo` leads there, after the tables `main` and
-//! `default`: only packets that Linux itself starts follow it, and the router's own routes come first.
+//! Its routes are in a separate table. A rule `iif lo` leads there, after the tables `main` and
+//! `default`: only packets that Linux itself sends use it, and the router's own routes have
+//! precedence.
 
 use std::fs;
 use std::io;
@@ -18,7 +19,7 @@ use crate::message::{RTA_GATEWAY, RTA_OIF, RTN_UNICAST, kind};
 
 /// The name of its end in the slow path.
 pub const DEVICE: &str = "uplink";
-/// How the names of all other ends begin.
+/// The prefix of the names of all other ends.
 pub const OUTER: &str = "europa-";
 
 /// The first address of all pairs: 100.127.224.0/19, the end of the range that RFC 6598 shares.
@@ -29,7 +30,7 @@ const MTU: u32 = 1500;
 
 /// The table with the routes by the uplink.
 const TABLE: u8 = 100;
-/// The rule's place is behind those of the tables `main` and `default`.
+/// The rule follows those of the tables `main` and `default`.
 const PRIORITY: u32 = 33_000;
 const PROTOCOL_STATIC: u8 = 4;
 const RTA_PREFSRC: u16 = 7;
@@ -54,7 +55,8 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Those of the slow path with this number, which no other of the machine has; less than 4096.
+    /// The addresses of the slow path with this number, which is unique on the machine; less than
+    /// 4096.
     pub fn of(slow_path: u32) -> Addresses {
         let pair = slow_path % 4096 * 2;
         let v4 = |end: u32| Ipv4Addr::from_bits(FIRST_V4.to_bits() + pair + end);
@@ -71,11 +73,11 @@ pub fn outer_name(slow_path: u32) -> String {
 /// Makes the uplink of a slow path, whose namespace is `inside`.
 ///
 /// # Errors
-/// Its outer end is there, or the kernel refuses.
+/// Its outer end exists, or the kernel refuses.
 pub fn make(inside: &Namespace, outside: &Namespace, slow_path: u32) -> io::Result<()> {
     let outer = outer_name(slow_path);
     let own = Addresses::of(slow_path);
-    // A program there may have taken the name.
+    // A program there may have used the name.
     delete_device(inside, DEVICE)?;
     let here = End { namespace: inside, name: DEVICE, mac: None };
     make_quiet_veth(here, End { namespace: outside, name: &outer, mac: None }, MTU)?;
@@ -89,13 +91,13 @@ pub fn make(inside: &Namespace, outside: &Namespace, slow_path: u32) -> io::Resu
     set_up(inside, DEVICE)?;
     connect(inside, own.v4.into(), own.gateway4.into())?;
     if has_v6 && let Err(error) = connect(inside, own.v6.into(), own.gateway6.into()) {
-        // A program there may have switched IPv6 off.
+        // A program there may have disabled IPv6.
         tracing::warn!("the uplink {outer} has no IPv6: {error}");
     }
     Ok(())
 }
 
-/// Gives the inner end an address, and Linux there a default route by it.
+/// Adds an address to the inner end, and a default route to Linux there.
 fn connect(inside: &Namespace, address: IpAddr, gateway: IpAddr) -> io::Result<()> {
     add_address(inside, DEVICE, net(address, if address.is_ipv4() { 32 } else { 128 })?)?;
     add_default(&mut Netlink::route(inside)?, address, gateway)
@@ -110,7 +112,7 @@ fn settle(outside: &Namespace, outer: &str) -> io::Result<()> {
     outside.sysctl(&format!("net.ipv4.conf.{outer}.forwarding"), "1")?;
     for (name, value) in [
         ("ipv4.conf.*.rp_filter", "1"),
-        // It says nothing of the machine's other addresses.
+        // It does not answer for the machine's other addresses.
         ("ipv4.conf.*.arp_ignore", "1"),
         ("ipv4.conf.*.accept_redirects", "0"),
         ("ipv4.conf.*.send_redirects", "0"),
@@ -127,7 +129,7 @@ fn settle(outside: &Namespace, outer: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A default route for packets that Linux starts, and the rule that leads to it.
+/// A default route for packets that Linux sends, and the rule that selects it.
 fn add_default(netlink: &mut Netlink, address: IpAddr, gateway: IpAddr) -> io::Result<()> {
     let index = index_of(netlink, DEVICE)?;
     let family = if address.is_ipv4() { INET } else { INET6 };
@@ -150,8 +152,8 @@ fn rule(family: u8, kind: u16, flags: u16) -> Request {
         .with(FRA_PRIORITY, &PRIORITY.to_ne_bytes())
 }
 
-/// Removes the outer end of a slow path's uplink, and with it the inner end and its routes. Not
-/// there: nothing happens.
+/// Removes the outer end of a slow path's uplink, and with it the inner end and its routes. Does
+/// nothing if it is missing.
 ///
 /// # Errors
 /// When it cannot be removed.
@@ -159,10 +161,10 @@ pub fn remove(outside: &Namespace, slow_path: u32) -> io::Result<()> {
     delete_device(outside, &outer_name(slow_path))
 }
 
-/// Removes the rules of an uplink that goes from a slow path that stays.
+/// Removes the rules of an uplink from a slow path that stays.
 ///
 /// # Errors
-/// When the namespace cannot be entered.
+/// The namespace cannot be entered.
 pub fn remove_rules(inside: &Namespace) -> io::Result<()> {
     let mut netlink = Netlink::route(inside)?;
     for family in [INET, INET6] {
@@ -172,7 +174,7 @@ pub fn remove_rules(inside: &Namespace) -> io::Result<()> {
     Ok(())
 }
 
-/// The rule outlives the device, so it may be there.
+/// The rule outlives the device, so it may exist.
 fn there_or(done: io::Result<()>) -> io::Result<()> {
     match done {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
@@ -180,10 +182,10 @@ fn there_or(done: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// Whether both ends are there, each the other one's.
+/// Whether both ends exist and belong together.
 ///
 /// # Errors
-/// When a namespace cannot be entered.
+/// A namespace cannot be entered.
 pub fn is_there(inside: &Namespace, outside: &Namespace, slow_path: u32) -> io::Result<bool> {
     let name = outer_name(slow_path);
     let request =
@@ -191,7 +193,7 @@ pub fn is_there(inside: &Namespace, outside: &Namespace, slow_path: u32) -> io::
     let Some((outer, its_peer)) = ends(&mut Netlink::route(outside)?, request) else {
         return Ok(false);
     };
-    // A program there may have given it another name.
+    // A program there may have renamed it.
     let mut body = [0; 16];
     body[4..8].copy_from_slice(&its_peer.to_ne_bytes());
     let request = Request::new(kind::GETLINK, 0, &body);
@@ -205,8 +207,8 @@ fn ends(netlink: &mut Netlink, request: Request) -> Option<(u32, u32)> {
     Some((number(&link, 4)?, number(attribute(&link, 16, IFLA_LINK)?, 0)?))
 }
 
-/// The device of the default route of IPv4 in this thread's namespace, if Linux does not forward
-/// packets that come in by it.
+/// The device of the IPv4 default route in this thread's namespace, if Linux does not forward
+/// packets from it.
 pub fn unforwarded() -> Option<String> {
     let routes = fs::read_to_string("/proc/thread-self/net/route").ok()?;
     let device = default_device(&routes)?;

@@ -1,7 +1,7 @@
 //! The users of a router's slow path: its root has no rights on the host.
 //!
 //! A router's network namespace belongs to that user namespace. So all capabilities of a program
-//! there hold for the router's own network, mounts and processes only: files and devices of the
+//! there apply only to the router's own network, mounts and processes: files and devices of the
 //! host treat it as an unknown user.
 
 use std::fs::{self, File};
@@ -19,20 +19,20 @@ use nix::sys::signal::Signal;
 use nix::unistd::{Gid, Uid, setgroups, setresgid, setresuid};
 use serde::{Deserialize, Serialize};
 
-/// The first of the numbers that slow paths' users and groups have on the host: nothing else
-/// takes those, as sub-users of `adduser` end below, and those of systemd's containers.
+/// The first of the numbers that slow paths' users and groups have on the host. They are otherwise
+/// unused, as sub-users of `adduser` end below, and so do those of systemd's containers.
 const FIRST_ID: u32 = 0x7000_0000;
-/// How many users and groups each slow path has.
+/// Number of users and groups of each slow path.
 const IDS: u32 = 65_536;
-/// How many slow paths a machine can have: all numbers up to those that are negative as `int`.
+/// Most slow paths of a machine: all numbers up to those that are negative as `int`.
 const RANGES: u32 = 4096;
 /// Where it is noted whose a range is, beside the folders of all nodes: no node's name has a dot.
 const CLAIMS: &str = ".ids";
-/// The file of a slow path's folder that says which range it has.
+/// The file in a slow path's folder with its range.
 const FILE: &str = "ids";
 
-/// The users and groups of one slow path: a range that no other has, so that each slow path has its
-/// own of the kernel's limits by user (processes, pipes, watches).
+/// The users and groups of one slow path: a range of its own, so that each slow path has separate
+/// limits by user in the kernel (processes, pipes, watches).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ids {
     /// The host's number of its user and group 0.
@@ -40,7 +40,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Those of the slow path whose folder this is; claimed if it has none yet.
+    /// The range of the slow path with this folder; claims one if it has none yet.
     ///
     /// # Errors
     /// No range is free, or the claim cannot be written.
@@ -59,20 +59,20 @@ impl Ids {
         Ok(ids)
     }
 
-    /// Those that were claimed for a folder.
+    /// The range that was claimed for a folder.
     pub fn read(folder: &Path) -> Option<Ids> {
         let first = fs::read_to_string(folder.join(FILE)).ok()?.trim().parse().ok()?;
         Some(Ids { first })
     }
 
-    /// Gives the range of a folder that is gone back. Nothing runs under its users any more.
+    /// Releases the range of a removed folder. No process runs under its users.
     pub fn release(self, folder: &Path) {
         let claims = claims(folder);
         let Ok(_lock) = lock(&claims) else { return };
         let place = claims.join(self.number().to_string());
         if fs::read_link(&place).is_ok_and(|owner| owner == folder) && !folder.exists() {
             let _ = fs::remove_file(place);
-            // Refused while others have one.
+            // Fails while others have one.
             let _ = fs::remove_dir(claims);
         }
     }
@@ -87,7 +87,7 @@ impl Ids {
         self.first.saturating_add(id.min(IDS - 1))
     }
 
-    /// Gives a file or directory to a user and group of the slow path.
+    /// Changes the owner of a file or directory to a user and group of the slow path.
     pub(crate) fn give(self, path: &Path, user: u32, group: u32) -> io::Result<()> {
         chown(path, Some(self.on_host(user)), Some(self.on_host(group)))
     }
@@ -105,7 +105,8 @@ impl Ids {
         self.give(folder, 0, 0)
     }
 
-    /// Gives an open file to the root of the slow path, which may open it again then.
+    /// Changes the owner of an open file to the root of the slow path, which can then open it
+    /// again.
     ///
     /// # Errors
     /// The file system's error.
@@ -114,12 +115,12 @@ impl Ids {
     }
 }
 
-/// Where claims are noted: a folder is `NODES/NAME/slow/ROUTER`.
+/// The folder of claims, for a folder `NODES/NAME/slow/ROUTER`.
 fn claims(folder: &Path) -> PathBuf {
     folder.ancestors().nth(3).unwrap_or(Path::new("/run/europa")).join(CLAIMS)
 }
 
-/// One at a time changes claims: several nodes share them.
+/// Only one process at a time changes claims, which several nodes share.
 fn lock(claims: &Path) -> io::Result<Flock<File>> {
     let folder = File::open(claims)?;
     Flock::lock(folder, FlockArg::LockExclusive).map_err(|(_, errno)| errno.into())
@@ -131,7 +132,7 @@ fn claim(claims: &Path, folder: &Path, taken: &[Range<u64>]) -> io::Result<Ids> 
     let _lock = lock(claims)?;
     let mut hasher = DefaultHasher::new();
     folder.hash(&mut hasher);
-    // Always the same one if it is free, so that few are tried.
+    // The same one each time if it is free, so that few are tried.
     let begin = u32::try_from(hasher.finish() % u64::from(RANGES)).unwrap_or(0);
     for number in (begin..RANGES).chain(0..begin) {
         let ids = Ids { first: FIRST_ID + number * IDS };
@@ -148,7 +149,7 @@ fn claim(claims: &Path, folder: &Path, taken: &[Range<u64>]) -> io::Result<Ids> 
             if node.exists() {
                 continue;
             }
-            // Its node has gone with all that it had.
+            // Its node was removed with all its objects.
             fs::remove_file(&place)?;
         }
         symlink(folder, &place)?;
@@ -170,7 +171,7 @@ fn delegated(text: &str) -> Vec<Range<u64>> {
     text.lines().filter_map(range).collect()
 }
 
-/// The word of [`hold`] when its namespaces are there.
+/// The message of [`hold`] when its namespaces exist.
 const READY: &[u8] = b"ready\n";
 
 /// A process that makes a user and a network namespace, reports this on standard output, and holds
@@ -189,10 +190,10 @@ pub fn hold() -> io::Result<std::convert::Infallible> {
     }
 }
 
-/// Waits for the word of [`hold`] and gives its user namespace users and groups.
+/// Waits for the message of [`hold`] and maps users and groups into its user namespace.
 ///
 /// # Errors
-/// It has said something else: why it could not; or the kernel refuses the numbers.
+/// Another message with the reason of a failure, or the kernel refuses the numbers.
 pub fn appoint(process: u32, ids: Ids, mut says: impl io::Read) -> io::Result<()> {
     let mut word = [0; READY.len()];
     let mut length = 0;
@@ -215,12 +216,12 @@ pub fn appoint(process: u32, ids: Ids, mut says: impl io::Read) -> io::Result<()
     Ok(())
 }
 
-/// Makes the calling process, which has one thread, root of a user namespace; its mounts are its
-/// own from here on, and the former ones cannot be undone.
+/// Makes the calling process, which must have one thread, root of a user namespace, with its own
+/// mounts; it cannot undo the former ones.
 pub(crate) fn become_root(namespace: OwnedFd) -> io::Result<()> {
     setns(namespace, CloneFlags::CLONE_NEWUSER)?;
-    // The mounts are copied for a user namespace with fewer rights than that which made them:
-    // the kernel locks them, each as it is (mount_namespaces(7)).
+    // A mount namespace of a user namespace with fewer rights has copies of the mounts, which the
+    // kernel locks (mount_namespaces(7)).
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWIPC)?;
     setgroups(&[])?;
     let (user, group) = (Uid::from_raw(0), Gid::from_raw(0));

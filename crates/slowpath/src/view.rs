@@ -1,5 +1,5 @@
-//! A root directory of a router's own: an overlay over a folder of the machine. Programs write
-//! everywhere; what they write lies in the router's file system and goes with it.
+//! A root directory of a router's own: an overlay over a folder of the machine. Programs can write
+//! everywhere; their files are in the router's file system and are removed with it.
 //!
 //! The overlay is mounted once, in the node's mount namespace: two mounts of the same layers would
 //! not see each other's writes. Each program that enters makes it its root directory.
@@ -16,10 +16,10 @@ use nix::unistd::{chdir, pivot_root};
 use crate::users::Ids;
 
 const NONE: Option<&str> = None;
-/// Where the machine's files are while the mounts of a program are made.
+/// Mount point of the machine's files while the mounts of a program are made.
 pub(crate) const MACHINE: &str = "/.machine";
-/// Directories in which root of the slow path may make, replace and remove files. Files of the
-/// machine in all others are as hard to reach for it as for any user.
+/// Directories in which root of the slow path may make, replace and remove files. In all other
+/// directories it has the rights of any user to files of the machine.
 const WRITABLE: [&str; 20] = [
     "/",
     "/etc",
@@ -42,11 +42,11 @@ const WRITABLE: [&str; 20] = [
     "/var/cache",
     "/var/lib",
 ];
-/// Files that programs extend in place: copies are the slow path's own.
+/// Files that programs extend in place: the slow path gets its own copies.
 const COPIED: [&str; 4] = ["/etc/hosts", "/etc/hostname", "/etc/sysctl.conf", "/etc/resolv.conf"];
 /// The longest file that is copied, in bytes.
 const LONGEST: u64 = 64 << 10;
-/// Links that are followed on the way to a file, as in the kernel.
+/// Most symbolic links on the path to a file, as in the kernel.
 const MOST_LINKS: usize = 40;
 
 /// The place of the layer for writes.
@@ -100,7 +100,7 @@ pub(crate) fn make(
     if layer.exists() {
         return Ok(view);
     }
-    // These characters mean something among the options of a mount.
+    // These characters have a special meaning in a mount's options.
     let (Some(below), Some(above)) = (plain(lower), plain(&layer)) else {
         return Err(failed(io::Error::other("its path has one of the characters , : \\ \"")));
     };
@@ -121,19 +121,19 @@ pub(crate) fn make(
     let options = format!("lowerdir={below},upperdir={above}/upper,workdir={above}/work");
     let made = mount(Some("europa"), &view, Some("overlay"), MsFlags::MS_NODEV, Some(&*options));
     if let Err(errno) = made {
-        // The layers say that the overlay is there.
+        // The existence of the layers means that the overlay exists.
         fs::remove_dir_all(&layer)?;
         return Err(failed(errno.into()));
     }
     Ok(view)
 }
 
-/// A path as text, if a mount takes it among its options.
+/// A path as text, if it is valid in a mount's options.
 fn plain(path: &Path) -> Option<&str> {
     path.to_str().filter(|text| !text.contains([',', ':', '\\', '"']))
 }
 
-/// Gives a directory that all may read to the slow path's root; its files stay whose they are.
+/// Gives the slow path's root a directory that all may read; its files keep their owners.
 fn give_folder(lower: &Path, upper: &Path, ids: Ids) -> io::Result<()> {
     let Ok(found) = fs::symlink_metadata(lower) else { return Ok(()) };
     if !found.is_dir() || found.permissions().mode() & 0o005 != 0o005 {
@@ -158,11 +158,12 @@ fn copy(lower: &Path, upper: &Path, ids: Ids) -> io::Result<()> {
 
 /// Unmounts the overlay, if there is one.
 pub(crate) fn remove(folder: &Path) {
-    // Programs that still run there keep it until they end.
+    // Running programs keep it until they end.
     let _ = umount2(&place(folder), MntFlags::MNT_DETACH);
 }
 
-/// A path without the symbolic links of `lower`, whose own root directory absolute ones begin at.
+/// A path with the symbolic links of `lower` resolved; absolute ones begin at the root directory in
+/// it.
 pub(crate) fn resolve(lower: &Path, path: &Path) -> PathBuf {
     let mut rest: Vec<PathBuf> = parts(path);
     let mut found = PathBuf::from("/");
@@ -196,8 +197,8 @@ fn parts(path: &Path) -> Vec<PathBuf> {
     names.map(|part| PathBuf::from(part.as_os_str())).collect()
 }
 
-/// Makes the overlay the root directory of the calling process, whose mount namespace is its own
-/// and private. The machine's files are at [`MACHINE`] until [`forget_machine`].
+/// Makes the overlay the root directory of the calling process, which must have its own private
+/// mount namespace. The machine's files are at [`MACHINE`] until [`forget_machine`].
 pub(crate) fn enter(view: &Path, lower: &Path) -> io::Result<()> {
     let table = fs::read_to_string("/proc/self/mountinfo")?;
     let below = if lower == Path::new("/") { outermost(&table) } else { Vec::new() };
@@ -207,7 +208,7 @@ pub(crate) fn enter(view: &Path, lower: &Path) -> io::Result<()> {
         attach(Path::new(top))?;
     }
     for path in below.iter().filter(|path| path.is_dir()) {
-        // A file system that went meanwhile is not missed.
+        // A file system that was unmounted meanwhile is skipped.
         let _ = attach(path);
     }
     Ok(())
@@ -224,8 +225,8 @@ pub(crate) fn forget_machine() -> io::Result<()> {
     Ok(umount2(MACHINE, MntFlags::MNT_DETACH)?)
 }
 
-/// The mounts below `/` that are in no other one. Programs have their own `/dev`, `/proc`, `/run` and
-/// `/sys`.
+/// The mounts below `/` that are in no other one. Programs have separate `/dev`, `/proc`, `/run`
+/// and `/sys`.
 fn outermost(table: &str) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = table
         .lines()

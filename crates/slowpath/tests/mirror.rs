@@ -35,7 +35,7 @@ struct Bench {
     refused: Arc<Mutex<Option<&'static str>>>,
 }
 
-/// The answers of a fast path with such a table that sends no more than this much at once.
+/// The answers of a fast path with this table and this limit of an answer's length.
 fn read(table: &BTreeMap<String, String>, within: &str, most_bytes: usize) -> Answer {
     let within: IpNet = within.parse().unwrap();
     let is_inside = |prefix: &str| within.contains(&prefix.parse::<IpNet>().unwrap());
@@ -45,12 +45,12 @@ fn read(table: &BTreeMap<String, String>, within: &str, most_bytes: usize) -> An
     if text.len() > most_bytes { Answer::TooLong(text.len()) } else { Answer::Done(text) }
 }
 
-/// A way as a table shows it: a tab before each output.
+/// Next hops in the form of a table: a tab before each output.
 fn tabbed(way: &str) -> String {
     way.split(" | ").map(|hop| hop.replacen(' ', "\t", 1)).collect::<Vec<_>>().join(" | ")
 }
 
-/// A table with one line carried out. A lenient one accepts the removal of missing entries.
+/// Applies one line to a table. A lenient table accepts the removal of missing entries.
 fn carry_out(table: &mut BTreeMap<String, String>, line: &str, is_lenient: bool) {
     let (word, rest) = line.split_once(' ').unwrap();
     let (key, value) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -94,7 +94,7 @@ impl Bench {
         Some(Bench { name, outside, tables, progress, log, refused })
     }
 
-    /// Has its routes followed, by a thread that ends with it.
+    /// Follows its routes in a thread that ends with it.
     fn follow(&self, by: Follow, is_lenient: bool) {
         let (feed, theirs) = pair::<Order, Answer>().unwrap();
         let (tables, log) = (Arc::clone(&self.tables), Arc::clone(&self.log));
@@ -141,7 +141,7 @@ impl Bench {
         std::thread::spawn(move || by(spec, feed, progress, Box::new(|_| ())));
     }
 
-    /// Runs many `ip` commands; those that fail are part of the game.
+    /// Runs many `ip` commands; some may fail.
     fn batch(&self, lines: &str) {
         let mut ip = Command::new("ip")
             .args(["-force", "-netns", &self.name, "-batch", "-"])
@@ -333,7 +333,7 @@ fn a_long_table_is_put_right_where_it_differs() {
         tables.insert("route.load".to_owned(), old4);
         tables.insert("route6.load".to_owned(), old6);
     }
-    // It withdraws prefixes that may or may not be there.
+    // It withdraws prefixes that may be missing.
     bench.follow(resume, true);
     bench.compare("resumed");
     let told = bench.progress.told.load(Ordering::Relaxed);
@@ -341,7 +341,7 @@ fn a_long_table_is_put_right_where_it_differs() {
     assert!((25..400).contains(&told), "{told} of {entries} told");
 }
 
-/// One thing that happens to routes, as `ip` says it.
+/// One change of routes, in the syntax of `ip`.
 fn change() -> impl Strategy<Value = String> {
     let way4 = prop::sample::select(vec![
         "via 10.0.0.9",
@@ -404,7 +404,7 @@ fn whatever_happens_the_tables_end_up_the_same() {
     result.unwrap();
 }
 
-/// Adds or removes many routes by netlink, many to a system call, as routing daemons do.
+/// Adds or removes many routes by netlink, many in one system call, like routing daemons.
 fn bulk(namespace: &Namespace, many: u32, add: bool, gateway: [u8; 4]) {
     use europa_port::netlink::open;
     use nix::sys::socket::{MsgFlags, SockProtocol, recv, send};
@@ -423,7 +423,7 @@ fn bulk(namespace: &Namespace, many: u32, add: bool, gateway: [u8; 4]) {
                 body.extend(attribute(5, gateway));
             }
             let kind: u16 = if add { 24 } else { 25 };
-            // Create and replace; the last one is answered.
+            // Create and replace; only the last one is acknowledged.
             let flags: u16 = 1 | if add { 0x500 } else { 0 } | if last { 4 } else { 0 };
             message.extend((body.len() as u32 + 16).to_ne_bytes());
             message.extend(kind.to_ne_bytes());
@@ -438,7 +438,7 @@ fn bulk(namespace: &Namespace, many: u32, add: bool, gateway: [u8; 4]) {
     }
 }
 
-/// Many routes come and go at once: none is forgotten, and it is quick.
+/// Many routes change at once: none is lost, and it takes little time.
 #[test]
 fn many_routes_flap() {
     let Some(bench) = Bench::new("flap") else { return };
@@ -524,7 +524,7 @@ fn a_fast_path_that_refuses_a_policy_decides_nothing() {
     bench.batch("rule add from 10.66.0.0/16 prohibit\n");
     gate("the fast path refuses the policy");
     assert!(bench.progress.by_linux().iter().any(|all| all.contains("refuses the policy")));
-    // It is tried again, and holds when the fast path takes it.
+    // It is tried again, and applies once the fast path accepts it.
     *bench.refused.lock().unwrap() = None;
     gate("");
     let policy = bench.table("gate0.policy").remove("policy").unwrap();

@@ -1,4 +1,4 @@
-//! Objects of another process: found again by their numbers; unclaimed ones are removed.
+//! Objects of another process: finds them by their numbers, and removes unclaimed ones.
 
 use std::collections::HashSet;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::pool::{Kind, PoolHandle};
 use crate::ports::PortAttachment;
 use crate::substrate::{Doing, Error, Substrate, device_of};
 
-/// Numbers in use; all others are left over.
+/// Numbers in use; all others are leftovers.
 #[derive(Clone, Debug, Default)]
 pub struct Claims {
     /// Ports.
@@ -27,7 +27,7 @@ pub struct Claims {
 }
 
 impl Substrate {
-    /// The pool of this number, if it is there and has this geometry.
+    /// The pool of this number, if it exists and has this geometry.
     ///
     /// # Errors
     /// The kernel's error.
@@ -54,7 +54,7 @@ impl Substrate {
         Ok(fits.then(|| PoolHandle::new(id, layout, map, waker)))
     }
 
-    /// The map that stands in a table of maps.
+    /// The map in an entry of a table of maps.
     fn inner(&self, table: &'static str, id: u32) -> Result<Option<MapHandle>, Error> {
         let found = self.map(table).lookup(&id.to_ne_bytes(), MapFlags::ANY);
         let found = found.doing("looking for a packet pool")?;
@@ -74,7 +74,7 @@ impl Substrate {
         entry.max_frame != 0 && entry.pool_id() == pool
     }
 
-    /// The headers that go before an interface's frames.
+    /// The headers before an interface's frames.
     pub fn encap(&self, id: u32) -> Vec<u8> {
         let entry = self.encap.get(id);
         entry.header.get(..entry.bytes as usize).unwrap_or_default().to_vec()
@@ -88,7 +88,7 @@ impl Substrate {
             entry.ifindex == ifindex && entry.id == id && entry.namespace == namespace as u32
         })?;
         let link = open_pin(&self.pin_of(id)).ok()?;
-        // The link of a device that went leads to none.
+        // The link of a removed device leads to no device.
         (ifindex != 0 && device_of(&link) == Some(ifindex)).then(|| {
             let driver = open_pin(&self.driver_pin_of(id)).ok();
             PortAttachment::new(id, place, link, driver)
@@ -126,7 +126,7 @@ impl Substrate {
                 continue;
             }
             for table in [Kind::from_state(state.kind).table(), "wakers"] {
-                // It may never have been entered.
+                // It may never have been added.
                 let _ = self.map(table).delete(&id.to_ne_bytes());
             }
             self.pool_state.set(id, layout::PoolState::default());
@@ -164,7 +164,7 @@ impl Substrate {
         Ok(())
     }
 
-    /// Chains of interfaces that share port and VLAN go round those that are lost.
+    /// Chains of interfaces that share port and VLAN skip lost ones.
     fn sweep_groups(&self, lost: &dyn Fn(&u32) -> bool) -> Result<(), Error> {
         let groups = self.map("groups");
         let keys: Vec<Vec<u8>> = groups.keys().collect();

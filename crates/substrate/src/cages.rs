@@ -37,14 +37,14 @@ pub struct HeldMap {
     pub map: OwnedFd,
 }
 
-/// The sources of the judge: a thread of its own loads it, as the verifier takes its time.
+/// The sources of the judge: a separate thread loads it, as the verifier is slow.
 #[derive(Clone, Debug)]
 pub struct JudgeSource {
     directory: PathBuf,
     counter_rows: u32,
 }
 
-/// The program that judges what programs in cages want, loaded.
+/// The loaded program that judges the verdicts of programs in cages.
 #[derive(Debug)]
 pub struct Judge(OwnedFd);
 
@@ -74,10 +74,10 @@ impl Substrate {
         self.map("judges").update(&0_u32.to_ne_bytes(), &number, MapFlags::ANY).doing(what)
     }
 
-    /// A map of the node's that programs in cages work with: `judges`, `caged` or `cage_zeros`.
+    /// A map of the node for programs in cages: `judges`, `caged` or `cage_zeros`.
     ///
     /// # Errors
-    /// There is none of this name, or this process has no descriptor left.
+    /// There is none of this name, or this process has no free descriptor.
     pub fn cage_map(&self, name: &str) -> Result<OwnedFd, Error> {
         let known = ["judges", "caged", "cage_zeros"].into_iter().find(|known| *known == name);
         let name = known.ok_or(Error::Full("maps of a cage"))?;
@@ -119,7 +119,7 @@ impl Substrate {
         Ok(())
     }
 
-    /// Gives the frames that come in by an interface to a program, from the next one on.
+    /// Sends the frames from an interface to a program, beginning with the next one.
     ///
     /// # Errors
     /// The kernel's error.
@@ -128,36 +128,36 @@ impl Substrate {
         self.map("cages")
             .update(&interface.to_ne_bytes(), &number, MapFlags::ANY)
             .doing("entering a kernel router's program")?;
-        // A program is there before a frame is sent to it.
+        // The program is in the table before a frame is sent to it.
         self.flags_of(interface).fetch_or(CAGED, Ordering::Release);
         Ok(())
     }
 
-    /// Has what a program sends by an interface come to its router's process by another one, `relay`,
-    /// instead of leaving at once.
+    /// Redirects the frames that a program sends by an interface to its router's process, by
+    /// another interface `relay`.
     pub fn set_relay(&self, interface: u32, relay: u32) {
         self.relay_of(interface).store(relay + 1, Ordering::Release);
     }
 
-    /// Takes an interface's program away: frames go into its router's pool again.
+    /// Removes an interface's program: frames enter its router's pool again.
     pub fn open_cage(&self, interface: u32) {
         self.flags_of(interface).fetch_and(!CAGED, Ordering::Release);
         // Most interfaces have none.
         let _ = self.map("cages").delete(&interface.to_ne_bytes());
     }
 
-    /// Has frames that come in by an interface go into its router's pool again. The program stays in the
-    /// table: receive programs may be about to call it.
+    /// Lets frames from an interface enter its router's pool again. The program stays in the table:
+    /// receive programs may be about to call it.
     pub fn pass_by_cage(&self, interface: u32) {
         self.flags_of(interface).fetch_and(!CAGED, Ordering::Release);
     }
 
-    /// Whether frames that come in by an interface go to a program.
+    /// Whether a program gets the frames from an interface.
     pub fn is_caged(&self, interface: u32) -> bool {
         self.flags_of(interface).load(Ordering::Acquire) & CAGED != 0
     }
 
-    /// The maps of the program that stands for an interface; none where there is no program.
+    /// The maps of an interface's program; empty without a program.
     ///
     /// # Errors
     /// The kernel's error.
@@ -194,12 +194,12 @@ impl HeldMap {
                 == (shape.type_number, shape.key_bytes, shape.value_bytes, shape.max_entries)
     }
 
-    /// Whether each CPU has values of its own.
+    /// Whether each CPU has separate values.
     pub fn is_per_cpu(&self) -> bool {
         PER_CPU.contains(&self.type_number)
     }
 
-    /// Bytes of a value as the kernel takes and gives it.
+    /// Bytes of a value in the kernel's interface.
     fn whole_value(&self) -> io::Result<usize> {
         let bytes = self.value_bytes as usize;
         if !self.is_per_cpu() {
@@ -209,7 +209,7 @@ impl HeldMap {
         Ok(bytes.next_multiple_of(8) * cpus)
     }
 
-    /// Sets an entry, for each CPU where each has its own.
+    /// Sets an entry, for each CPU if each has its own.
     ///
     /// # Errors
     /// A key or value of another size, or the kernel's error.
@@ -235,7 +235,7 @@ impl HeldMap {
         outcome(result)
     }
 
-    /// The values of a key, one for each CPU where each has its own; none if it is not there.
+    /// The values of a key, one for each CPU if each has its own; `None` if the key is missing.
     ///
     /// # Errors
     /// A key of another size, or the kernel's error.
@@ -290,7 +290,7 @@ impl HeldMap {
         Ok(keys)
     }
 
-    /// Removes a key; whether it was there.
+    /// Removes a key. Returns whether it existed.
     ///
     /// # Errors
     /// A key of another size, or the kernel's error.

@@ -1,13 +1,13 @@
-//! Whether live frames have arrived.
+//! Checks whether live frames have arrived.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
 /// Shortest frame that a program is run with, in bytes: an Ethernet header.
 const FRAME_BYTES: usize = 14;
 
-/// Asks whether the receiver behind a veth has taken in all live frames.
+/// Checks whether a veth's peer has received all live frames.
 ///
-/// Needs no privilege but the program's descriptor.
+/// Needs no privilege except the program's descriptor.
 pub struct Drained(OwnedFd);
 
 impl Drained {
@@ -16,8 +16,8 @@ impl Drained {
         Self(program)
     }
 
-    /// Whether nothing is on its way that was sent live by port `port`, whose device is a veth,
-    /// before this was asked. Costs about 2 µs.
+    /// Whether all frames that were sent live by port `port` before this call have been received;
+    /// the port's device is a veth. Costs about 2 µs.
     pub fn is(&self, port: u32) -> bool {
         // The program reads the port's number from the beginning of a frame.
         let mut frame = [0; FRAME_BYTES];

@@ -18,14 +18,14 @@ const SNIFFERS: u32 = 0x100;
 /// The receiver of a frame that is sent with a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// Linux, as a frame of this type (`PACKET_HOST` and the like).
+    /// To Linux, as a frame of this type (`PACKET_HOST` and similar).
     Host(u8),
     /// Programs that listen to the device.
     Sniffers,
 }
 
 impl Given {
-    /// The mark that a packet socket has to set.
+    /// The mark that a packet socket must set.
     #[must_use]
     pub fn mark(self) -> u32 {
         match self {

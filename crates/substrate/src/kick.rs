@@ -1,4 +1,4 @@
-//! Kicks: one system call that sends a batch of descriptors.
+//! Kicks: one system call sends a batch of descriptors.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -30,8 +30,8 @@ impl KickError {
 /// Needs no privilege but the program's descriptor.
 pub struct Kicker {
     program: OwnedFd,
-    /// The contents of a new frame before the program overwrites it. As long as the longest frame:
-    /// shortening one costs nothing, lengthening clears memory.
+    /// The contents of a new frame before the program overwrites it. It has the longest size:
+    /// shortening a frame costs nothing, lengthening clears memory.
     frame: Box<[u8]>,
 }
 
@@ -45,10 +45,10 @@ impl Kicker {
     /// `longest_bytes` with its outer headers. Costs about 16 µs and 85 ns a frame.
     ///
     /// # Errors
-    /// The kernel's error; `EINTR` when a signal cut the run short. Entries that were not taken
-    /// stay in the list.
+    /// The kernel's error; `EINTR` when a signal cut the run short. Remaining entries stay in the
+    /// list.
     pub fn kick(&mut self, frames: u32, longest_bytes: u32) -> Result<(), KickError> {
-        // As long as the longest: where all are equally long, none has to be cut.
+        // As long as the longest frame: if all have one length, none has to be cut.
         let size = longest_bytes.clamp(MIN_FRAME, MAX_LIVE_FRAME);
         let mut context = libbpf_sys::xdp_md { data_end: size, ..Default::default() };
         let mut options = libbpf_sys::bpf_test_run_opts {

@@ -1,5 +1,4 @@
-//! Programs that are loaded by other threads: the verifier takes up to some hundred milliseconds
-//! for each.
+//! Programs that other threads load: the verifier takes up to some hundred milliseconds for each.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -15,7 +14,7 @@ pub enum Program {
     Receive(u64),
     /// The transmit program of a worker.
     Transmit(u32),
-    /// The one that [`Drained`](crate::Drained) runs.
+    /// The program of [`Drained`](crate::Drained).
     Drained,
 }
 
@@ -65,7 +64,7 @@ impl Loader {
 }
 
 impl Substrate {
-    /// The function that loads a program; none if it is loaded.
+    /// The function that loads a program; `None` if it is loaded.
     pub fn lacks(&self, program: Program) -> Option<Loader> {
         let is_there = match program {
             Program::Receive(inode) => self.receive.contains_key(&inode),
@@ -88,7 +87,7 @@ impl Substrate {
             (Program::Transmit(worker), Made::Program(descriptor)) => {
                 self.transmit.insert(worker, descriptor);
             }
-            // One that was loaded meanwhile is as good.
+            // A program that was loaded meanwhile is equivalent.
             (_, Made::Program(descriptor)) => drop(self.drained.set(descriptor)),
             (_, Made::Receive(_)) => {}
         }

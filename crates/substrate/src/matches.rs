@@ -20,13 +20,13 @@ pub enum MatchKind {
     Mac([u8; 6]),
     /// UDP destination port of a frame to the port's own MAC address.
     Udp(u16),
-    /// VXLAN network identifier; the router sees the frame inside.
+    /// VXLAN network identifier; the router gets the inner frame.
     Vxlan(u32),
     /// Label on top of the MPLS stack.
     Mpls(u32),
     /// IP destination of a frame to the port's own MAC address.
     Prefix(IpNet),
-    /// Anything without another match: of the VLAN, or of the port without one.
+    /// All frames without another match: of the VLAN, or of the port without a VLAN.
     All,
 }
 
@@ -39,24 +39,24 @@ pub struct Match {
     pub kind: MatchKind,
 }
 
-/// A router's interface as the substrate sees it.
+/// A router's interface in the substrate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceSpec {
-    /// The router's own number of it.
+    /// The router's own number of the interface.
     pub local: u32,
-    /// VLAN whose tag goes off and on; 0 for none.
+    /// VLAN whose tag is removed and added; 0 for none.
     pub vlan: u16,
     /// Source address of its packets.
     pub mac: [u8; 6],
     /// Longest frame it may send, in bytes, with its Ethernet header.
     pub max_frame: u32,
-    /// Flags of [`layout`], without those that follow from the rest.
+    /// Flags of [`layout`], without those that follow from other fields.
     pub flags: u32,
-    /// Which frames are its own.
+    /// The matches of its frames.
     pub matches: Vec<Match>,
     /// Source addresses it may send from; empty for any.
     pub bound: Vec<IpNet>,
-    /// Headers that go before each frame: 50 or 70 bytes, or none.
+    /// Headers before each frame: 50 or 70 bytes, or none.
     pub encap: Vec<u8>,
 }
 
@@ -68,10 +68,10 @@ struct Entered {
 }
 
 impl Substrate {
-    /// Enters an interface: from then on, its frames go to `pool`. Returns its number.
+    /// Adds an interface: from then on, its frames enter `pool`. Returns its number.
     ///
     /// # Errors
-    /// A full table, or a match that another interface has; then nothing is entered.
+    /// A full table, or a match that another interface has; then nothing is added.
     pub fn add_interface(
         &self,
         spec: &InterfaceSpec,
@@ -89,8 +89,8 @@ impl Substrate {
         done.map(|()| id)
     }
 
-    /// Enters an interface's part in every table; counts entries in `entered` that another
-    /// interface could have had.
+    /// Adds an interface's part to every table; counts entries in `entered` that another interface
+    /// could have had.
     fn enter_interface(
         &self,
         id: u32,
@@ -120,7 +120,8 @@ impl Substrate {
                 self.add_match(port, id, one)?;
                 entered.matches += 1;
             }
-            // An interface that takes no frames of the port only sends by it: no copies either.
+            // An interface that receives no frames from the port only sends by it, so it gets no
+            // copies either.
             if !spec.matches.is_empty() {
                 self.join_group(port, spec.vlan, id)?;
             }
@@ -147,9 +148,9 @@ impl Substrate {
         self.clear_interface(id);
     }
 
-    /// Gives an interface another pool of the same geometry, as its router is restarted: each
-    /// frame goes to the one or to the other. Receive programs may still be at work on the
-    /// one before, but not on the one before that, so there are two of each cursor.
+    /// Moves an interface to another pool of the same geometry, because its router restarts: each
+    /// frame enters one of the two. Receive programs may still use the former pool, but not an
+    /// earlier one, so there are two of each cursor.
     pub fn hand_over(&self, id: u32, pool: &PoolHandle) {
         let odd = !self.interfaces.get(id).is_odd();
         for cursor in
@@ -163,7 +164,7 @@ impl Substrate {
     }
 
     /// Gives an interface another port, and its spec's matches there. It takes a whole port from
-    /// the present owner: every frame goes to the one or to the other, and none is lost.
+    /// the present owner: every frame enters one of the two, and none is lost.
     ///
     /// # Errors
     /// The kernel's error.
@@ -178,7 +179,7 @@ impl Substrate {
         if spec.matches.is_empty() { Ok(()) } else { self.join_group(port, spec.vlan, id) }
     }
 
-    /// Takes an interface from a port that goes.
+    /// Removes an interface from a port that is removed.
     ///
     /// # Errors
     /// The kernel's error.
@@ -216,8 +217,8 @@ impl Substrate {
         self.interfaces.atomic_u32(id, offset_of!(layout::Interface, pool))
     }
 
-    /// Changes the headers that go before an interface's frames: its tunnel's next hop
-    /// has another address.
+    /// Changes the headers before an interface's frames, because its tunnel's next hop has another
+    /// address.
     ///
     /// # Panics
     /// If there are more than 72 bytes.
@@ -276,7 +277,7 @@ impl Substrate {
         let layout: &Layout = &pool.layout;
         let rx = layout.rx(spec.local);
         let old = self.interfaces.get(id);
-        // Captures and rates go on over a router's restart.
+        // Captures and rates continue over a router's restart.
         let (next, taps, meter) =
             if old.max_frame == 0 { (NONE, 0, 0) } else { (old.next, old.taps, old.meter) };
         self.interfaces.set(
@@ -327,7 +328,7 @@ impl Substrate {
         Ok(())
     }
 
-    /// Has the receive program find an interface without a look-up of its match, which is there.
+    /// Lets the receive program find an interface without a look-up of its match, which exists.
     fn hint(&self, port: &PortAttachment, id: u32, mac: [u8; 6], vlan: u16) {
         let entry = self.interfaces.get(id);
         if (entry.mac, entry.vlan) == (mac, vlan) {
@@ -355,7 +356,7 @@ impl Substrate {
         Ok(())
     }
 
-    /// Chains the interface to those that share port and VLAN.
+    /// Chains the interface with those that share port and VLAN.
     fn join_group(&self, port: &PortAttachment, vlan: u16, id: u32) -> Result<(), Error> {
         let key = scope(port, vlan).to_ne_bytes();
         let first = self.group(&key)?;
@@ -372,7 +373,7 @@ impl Substrate {
         if at == id {
             let groups = self.map("groups");
             let left = match after {
-                // An empty group would take the place of others.
+                // An empty group would occupy an entry.
                 NONE => groups.delete(&key),
                 after => groups.update(&key, &after.to_ne_bytes(), MapFlags::ANY),
             };
@@ -428,18 +429,18 @@ impl Substrate {
     }
 }
 
-/// Port and VLAN in one word, as `bpf/classify.h` has it.
+/// Port and VLAN in one word, as in `bpf/classify.h`.
 fn scope(port: &PortAttachment, vlan: u16) -> u32 {
     port.id << 16 | u32::from(vlan)
 }
 
-/// Where the hint for a MAC address stands, as `bpf/substrate.h` has it.
+/// Position of the hint for a MAC address, as in `bpf/substrate.h`.
 fn hint_place(port: &PortAttachment, mac: [u8; 6], vlan: u16) -> u32 {
     let (mut address, tag) = ([0; 8], vlan.to_le_bytes());
     address[..6].copy_from_slice(&mac);
     address[6..].copy_from_slice(&tag);
     let number = u64::from_le_bytes(address) ^ u64::from(port.id);
-    // It is the upper half that every bit counts in.
+    // Every bit affects the upper half.
     (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32 % HINTS
 }
 
@@ -455,7 +456,7 @@ fn prefix_key(tables: [&'static str; 2], scope: u32, prefix: IpNet) -> (&'static
     (tables[usize::from(prefix.network().is_ipv6())], key)
 }
 
-/// Key in the table of exact matches, and the port's flag that says such a match exists.
+/// Key in the table of exact matches, and the port's flag for the existence of such a match.
 fn exact(port: &PortAttachment, one: &Match) -> ([u8; 12], u32) {
     let number = |value: u32| {
         let mut bytes = [0; 6];
@@ -611,14 +612,14 @@ mod tests {
             // The hint does it, without the table.
             forget(&substrate, &port, &one.matches[0]);
             assert_eq!(says(one), DROP);
-            // A hint that leads to another interface is none.
+            // A hint to another interface is invalid.
             let place = hint_place(&port, two.mac, 0);
             let wrong = layout::Hint { interface: entered[0], reserved: 0 };
             substrate.hints.set(place, wrong);
             assert_eq!(says(two), DROP, "the table does it");
             forget(&substrate, &port, &two.matches[0]);
             assert_eq!(says(two), PASS);
-            // One whose interface has lost its match is none, either.
+            // So is one whose interface has lost its match.
             substrate.add_match(&port, entered[0], &one.matches[0]).unwrap();
             substrate.disconnect(entered[0], one, &port).unwrap();
             assert_eq!(says(one), PASS);

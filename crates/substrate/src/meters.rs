@@ -1,5 +1,5 @@
-//! The received rates of slices from ports: token buckets that receive programs take from, before
-//! they copy anything.
+//! The received rates of slices from ports: token buckets that receive programs check before they
+//! copy a frame.
 
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
@@ -20,15 +20,15 @@ const BURST_BYTES: u128 = 65_536;
 fn bucket(bits: u64) -> (u64, u64) {
     let bits = u128::from(bits.max(LEAST_BITS));
     let byte = 8 * 1_000_000_000 * UNITS_PER_NS;
-    // At least one: nothing is policed for none.
+    // At least one: a cost of 0 would police nothing.
     let cost = ((byte << COST_SHIFT) / bits).max(1);
     let burst = (BURST_NS * UNITS_PER_NS).max(BURST_BYTES * byte / bits);
     (u64::try_from(cost).unwrap_or(u64::MAX), u64::try_from(burst).unwrap_or(u64::MAX))
 }
 
 impl Substrate {
-    /// Sets meter `number` to a rate in bits a second; `None` lets everything through. The bucket
-    /// keeps its contents.
+    /// Sets meter `number` to a rate in bits a second; `None` passes all frames. The bucket keeps
+    /// its contents.
     ///
     /// # Panics
     /// If there is no such meter.
@@ -46,7 +46,7 @@ impl Substrate {
         if meter < MAX_METERS { meter } else { 0 }
     }
 
-    /// Has meter `number` police an interface's received frames; 0 lets everything through.
+    /// Lets meter `number` police an interface's received frames; 0 passes all frames.
     ///
     /// # Panics
     /// If there is no such interface.

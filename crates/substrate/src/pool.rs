@@ -9,25 +9,24 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 use crate::layout::{self, MAX_POOLS};
 use crate::substrate::{Doing, Error, Substrate};
 
-/// Bytes of a waker's ring; its contents do not matter, only that it is not empty.
+/// Bytes of a waker's ring; its contents have no meaning, only whether it is empty.
 const WAKER_BYTES: u32 = 4096;
 
-/// Slots of a pool that is made for a router that asks for no other number: the programs work
-/// fastest on these.
+/// Default number of a pool's slots: the programs are fastest with these.
 pub const USUAL_SLOTS: u32 = 8192;
 /// Elements of the maps of such pools, enough for 8 interfaces.
 pub(crate) const USUAL_ELEMENTS: u32 = 10881;
 
-/// `PoolState::kind`: which of the tables of maps a pool stands in. All maps in a table have elements
-/// of one size. Where they also have the same number of them, the programs' look-ups need no call,
-/// which saves 11 ns a frame received, and 7 sent.
+/// `PoolState::kind`: the table of maps that has the pool. All maps in a table have elements of one
+/// size. If they also have the same number of elements, the programs' look-ups need no call, which
+/// saves 11 ns a frame received, and 7 sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Small slots.
     Small = 0,
     /// Large slots.
     Large = 1,
-    /// Small slots, [`USUAL_SLOTS`] of them, and [`USUAL_ELEMENTS`] with all the rest.
+    /// Small slots, [`USUAL_SLOTS`] of them, and [`USUAL_ELEMENTS`] in total.
     Usual = 2,
 }
 
@@ -42,7 +41,7 @@ impl Kind {
         }
     }
 
-    /// The kind that stands in `PoolState::kind`.
+    /// The kind for a value of `PoolState::kind`.
     pub(crate) fn from_state(kind: u32) -> Self {
         let all = [Self::Small, Self::Large, Self::Usual];
         all.into_iter().find(|one| *one as u32 == kind).unwrap_or(Self::Small)
@@ -66,14 +65,14 @@ impl Kind {
 pub struct PoolHandle {
     /// Number of the pool in the tables; a restarted router gets another.
     pub id: u32,
-    /// Where things lie in it.
+    /// Its layout.
     pub layout: Layout,
     map: MapHandle,
     waker: MapHandle,
 }
 
-/// The maps of a pool that no table knows yet. Any thread can make them; the kernel clears their
-/// memory, which for the usual 21 MiB takes 5 to 20 ms.
+/// The maps of a pool that is in no table yet. Any thread can make them; the kernel clears their
+/// memory, which takes 5 to 20 ms for the usual 21 MiB.
 pub struct PoolMemory {
     layout: Layout,
     map: MapHandle,
@@ -160,11 +159,11 @@ impl Substrate {
         self.create_pools(geometry, 1)?.pop().ok_or(Error::Full("packet pool"))
     }
 
-    /// Makes so many pools, or as many as there are numbers for: it takes as many waits for RCU
-    /// as one does.
+    /// Makes this number of pools, or as many as there are numbers for; they need as many waits for
+    /// RCU as a single one.
     ///
     /// # Errors
-    /// No free pool number, or the kernel's error (no memory). Then there is none of them.
+    /// No free pool number, or the kernel's error (no memory). Then none is made.
     pub fn create_pools(&self, geometry: Geometry, count: usize) -> Result<Vec<PoolHandle>, Error> {
         let count = count.min(self.free_pools().count());
         self.enter_pools((0..count).map(|_| PoolMemory::new(geometry)).collect::<Result<_, _>>()?)
@@ -182,7 +181,7 @@ impl Substrate {
     /// Makes pools of memory of one geometry, or as many as there are numbers for.
     ///
     /// # Errors
-    /// No free pool number, or the kernel's error. Then there is none of them.
+    /// No free pool number, or the kernel's error. Then none is made.
     pub fn enter_pools(&self, memory: Vec<PoolMemory>) -> Result<Vec<PoolHandle>, Error> {
         let named = self.free_pools().zip(memory);
         let pools = named.map(|(id, memory)| {
@@ -202,7 +201,7 @@ impl Substrate {
             .and_then(|()| self.enter("wakers", &ids, &maps(|pool| &pool.waker)));
         if let Err(error) = entered {
             for (id, table) in ids.iter().flat_map(|id| [(id, table), (id, "wakers")]) {
-                // It may not be there.
+                // It may be missing.
                 let _ = self.map(table).delete(&id.to_ne_bytes());
             }
             ids.iter().for_each(|id| self.pool_state.set(*id, layout::PoolState::default()));
@@ -223,7 +222,7 @@ impl Substrate {
         {
             return Ok(());
         }
-        // One by one, as an old kernel can.
+        // One by one, for old kernels.
         ids.iter().zip(maps).try_for_each(|(id, map)| {
             table
                 .update(&id.to_ne_bytes(), &bytes(map), MapFlags::ANY)
@@ -231,8 +230,8 @@ impl Substrate {
         })
     }
 
-    /// Takes a pool out of the receive programs' reach. When this returns, none of them
-    /// works on it any more: the kernel has waited for RCU, about 8 ms.
+    /// Removes a pool from the receive programs. When this returns, none of them uses it any
+    /// longer: the kernel has waited for RCU, about 8 ms.
     ///
     /// # Errors
     /// The kernel's error.
@@ -242,8 +241,7 @@ impl Substrate {
             .doing("taking a packet pool out of its table")
     }
 
-    /// Frees the number of a retired pool. Its memory goes when the last process that
-    /// maps it has let go.
+    /// Frees the number of a retired pool. Its memory is freed with the last process that maps it.
     ///
     /// # Errors
     /// The kernel's error.

@@ -1,4 +1,4 @@
-//! Ports: the receive program on a device, and the way out.
+//! Ports: the receive program and the output of a device.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -15,7 +15,7 @@ pub enum PortMode {
     Native,
     /// In the stack, for drivers that cannot: slower, and frames leave by a socket.
     Generic,
-    /// In the stack, by tc: senders on this machine hand over packets that are yet to be cut.
+    /// In the stack, by tc: senders on this machine hand over unsegmented packets.
     Tc,
 }
 
@@ -47,11 +47,11 @@ impl PortAttachment {
 }
 
 impl Substrate {
-    /// Attaches the receive program to device `ifindex` of `namespace` as port `id`,
-    /// and makes the device a way out.
+    /// Attaches the receive program to device `ifindex` of `namespace` as port `id`, and makes the
+    /// device an output.
     ///
     /// # Errors
-    /// No room in the tables, a program that is there already, or the driver's error.
+    /// No room in the tables, an existing program, or the driver's error.
     pub fn attach_port(
         &mut self,
         id: u32,
@@ -129,8 +129,8 @@ impl Substrate {
         Ok(())
     }
 
-    /// Has a port that is attached by tc receive in the driver, or by tc again. The program of tc
-    /// stays: frames that the driver does not take are on their way there.
+    /// Makes a port that is attached by tc receive in the driver, or by tc again. The program of tc
+    /// stays, for frames that the driver does not handle.
     ///
     /// # Errors
     /// The kernel's error.
@@ -143,7 +143,7 @@ impl Substrate {
     ) -> Result<(), Error> {
         let pinned = self.driver_pin_of(port.id);
         if !on {
-            // The program goes when neither pin nor descriptor holds it.
+            // The kernel removes the program when neither pin nor descriptor holds it.
             std::fs::remove_file(&pinned).doing("unpinning a port")?;
             port.driver = None;
         } else if port.driver.is_none() {
@@ -159,15 +159,15 @@ impl Substrate {
         Ok(())
     }
 
-    /// Whether live frames find the way to a port. The kernel forgets a device that leaves its
-    /// namespace, also when it comes back.
+    /// Whether live frames reach a port. The kernel forgets a device that leaves its namespace,
+    /// even if it returns.
     pub fn has_way_out(&self, port: u32) -> bool {
         let found = self.map("devices").lookup(&port.to_ne_bytes(), MapFlags::ANY);
         found.is_ok_and(|device| device.is_some())
     }
 
     fn forget_port(&self, id: u32, place: u32) {
-        // Generic ports have no way out.
+        // Generic ports have no output for live frames.
         for table in ["devices", "cage_devices"] {
             let _ = self.map(table).delete(&id.to_ne_bytes());
         }
@@ -200,8 +200,8 @@ impl Substrate {
     }
 }
 
-/// The places of the port table in which device `ifindex` of a namespace may stand, as `port_of` in
-/// bpf/classify.h looks for it.
+/// The entries of the port table that device `ifindex` of a namespace may have, in the order in
+/// which `port_of` in bpf/classify.h searches.
 fn places(ifindex: u32, namespace: u32) -> impl Iterator<Item = u32> {
     let first = ifindex.wrapping_add(namespace.wrapping_mul(61));
     (0..PORT_PROBES).map(move |probe| first.wrapping_add(probe * PORT_STRIDE) % MAX_PORTS)
@@ -213,7 +213,7 @@ mod tests {
 
     use super::*;
 
-    /// Namespaces whose devices have numbers that follow each other, whose places overlap.
+    /// Namespaces whose devices have consecutive numbers, and overlapping entries.
     #[test]
     fn devices_of_several_namespaces_find_places() {
         let mut taken = HashSet::new();

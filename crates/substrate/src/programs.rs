@@ -57,11 +57,11 @@ pub mod layout {
     pub const MAX_PORTS: u32 = 1024;
     /// Places in the table of hints.
     pub const HINTS: u32 = 8192;
-    /// Numbers of meters; 0 is none.
+    /// Number of meters; 0 means none.
     pub const MAX_METERS: u32 = 4096;
-    /// Places of the port table that one device may stand in.
+    /// Entries of the port table that one device may have.
     pub const PORT_PROBES: u32 = 4;
-    /// From one of them to the next: devices of a namespace mostly have numbers that follow each other.
+    /// Distance between these entries: devices of a namespace usually have consecutive numbers.
     pub const PORT_STRIDE: u32 = 167;
     /// Entries of one worker's transmit list.
     pub const TRANSMIT_LIST: u32 = 4096;
@@ -69,9 +69,9 @@ pub mod layout {
     pub const MAX_TAPS: u32 = 8;
     /// Workers of one node.
     pub const MAX_WORKERS: u32 = 64;
-    /// Longest frame that leaves as a live frame, in bytes.
+    /// Longest live frame, in bytes.
     pub const MAX_LIVE_FRAME: u32 = 3408;
-    /// Longest headers that go before a frame, in bytes.
+    /// Longest headers before a frame, in bytes.
     pub const MAX_ENCAP: u32 = 72;
 
     /// `Port::flags`: checksums of received frames may be partial.
@@ -87,7 +87,7 @@ pub mod layout {
     /// `Port::flags`: some interface takes a whole VLAN or the whole port.
     pub const PORT_HAS_ALL: u32 = 32;
 
-    /// `Interface::pool`: of both cursors, the second one is this pool's.
+    /// `Interface::pool`: this pool uses the second of the two cursors.
     pub const POOL_ODD: u32 = 0x8000_0000;
 
     impl Interface {
@@ -96,13 +96,13 @@ pub mod layout {
             self.pool & !POOL_ODD
         }
 
-        /// Whether the second of both cursors is its pool's.
+        /// Whether its pool uses the second of the two cursors.
         pub fn is_odd(&self) -> bool {
             self.pool & POOL_ODD != 0
         }
     }
 
-    /// `Interface::flags`: the tag of its VLAN goes off and on.
+    /// `Interface::flags`: the tag of its VLAN is removed and added.
     pub const STRIP_VLAN: u32 = 2;
     /// `Interface::flags`: may send with any source MAC address.
     pub const ANY_SOURCE: u32 = 4;
@@ -112,21 +112,21 @@ pub mod layout {
     pub const SHARES_MAC: u32 = 16;
     /// `Interface::flags`: frames travel in VXLAN.
     pub const VXLAN: u32 = 32;
-    /// `Interface::flags`: may send VLAN tags of its own, behind the one of [`STRIP_VLAN`].
+    /// `Interface::flags`: may send VLAN tags inside that of [`STRIP_VLAN`].
     pub const TAGS: u32 = 64;
-    /// `Interface::flags`: its port, VLAN and MAC address are a match of its own.
+    /// `Interface::flags`: its port, VLAN and MAC address are an exact match.
     pub const BY_MAC: u32 = 128;
 
-    /// `Interface::flags`: its router's program stands in the table of cages.
+    /// `Interface::flags`: its router's program is in the table of cages.
     pub const CAGED: u32 = 256;
     /// `Interface::flags`: one end of a link of a kernel router.
     pub const WIRE: u32 = 512;
-    /// Devices that the program of a router can name, less one.
+    /// Number of devices that the program of a router can name, plus one.
     pub const CAGE_DEVICES: u32 = 64;
 
     /// `Exact::kind`: VLAN and destination MAC address.
     pub const MATCH_MAC: u8 = 1;
-    /// `Exact::kind`: everything on a VLAN.
+    /// `Exact::kind`: all frames of a VLAN.
     pub const MATCH_VLAN: u8 = 2;
     /// `Exact::kind`: UDP destination port.
     pub const MATCH_UDP: u8 = 3;
@@ -141,7 +141,7 @@ mod tests {
     use super::layout::*;
     use crate::pool::{Kind, USUAL_ELEMENTS};
 
-    /// The constants above stand in `bpf/substrate.h` too.
+    /// Compares the constants above with those in `bpf/substrate.h`.
     #[test]
     fn constants_are_those_of_the_header() {
         let header =

@@ -1,4 +1,4 @@
-//! One node's maps and programs: made, found again after a restart, removed.
+//! One node's maps and programs: makes them, finds them after a restart, removes them.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -59,7 +59,7 @@ pub enum Error {
     /// Pins of a program that knew other tables.
     #[error("{} was made by another version of Europa: it has no table {table}", directory.display())]
     AnotherVersion {
-        /// Where the pins lie.
+        /// The folder of the pins.
         directory: PathBuf,
         /// The missing table.
         table: &'static str,
@@ -90,9 +90,9 @@ impl<T> Doing<T> for nix::Result<T> {
 
 /// The maps and programs of one node.
 ///
-/// Maps and attachments are pinned in a BPF file system of the node's own, which only
-/// root can enter: they outlive every process, so that frames are received and queued
-/// while the node or the switch restarts.
+/// Maps and attachments are pinned in the node's BPF file system, which only root can enter: they
+/// outlive every process, so that frames are received and queued while the node or the switch
+/// restarts.
 pub struct Substrate {
     directory: PathBuf,
     pub(crate) maps: HashMap<&'static str, MapHandle>,
@@ -117,12 +117,12 @@ pub(crate) struct Receive {
     pub(crate) number: u32,
     /// For the driver.
     pub(crate) xdp: OwnedFd,
-    /// For the stack, where the kernel takes it.
+    /// For the stack, if the kernel accepts it.
     pub(crate) tc: Option<OwnedFd>,
 }
 
-/// The first Linux whose verifier takes the receive program of tc: those before 6.13 count the stack
-/// of all calls together.
+/// The first Linux whose verifier accepts the receive program of tc: kernels before 6.13 sum up the
+/// stack of all calls.
 const TC_SINCE: (u32, u32) = (6, 18);
 
 /// Whether ports can receive by tc on this kernel.
@@ -167,10 +167,10 @@ const MAPS: [&str; 28] = [
 ];
 
 impl Substrate {
-    /// Opens the substrate whose pins lie in `directory`, or makes it.
+    /// Opens the substrate whose pins are in `directory`, or makes it.
     ///
     /// # Errors
-    /// The refused operation, and when.
+    /// The refused operation.
     pub fn open(directory: &Path) -> Result<Self, Error> {
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, text| {
             tracing::warn!(target: "libbpf", "{}", text.trim_end());
@@ -206,15 +206,14 @@ impl Substrate {
         })
     }
 
-    /// Detaches everything and removes all pins below `directory`. Says nothing when
-    /// there is nothing to remove.
+    /// Detaches everything and removes all pins below `directory`. Does nothing if there are none.
     ///
     /// # Errors
     /// When the file system cannot be unmounted.
     pub fn remove(directory: &Path) -> Result<(), Error> {
         if is_bpffs(directory) {
             for entry in fs::read_dir(directory).doing("reading the pins")?.flatten() {
-                // Read-only entries of bpffs itself go with the mount.
+                // Read-only entries of bpffs itself are removed with the mount.
                 let _ = fs::remove_file(entry.path());
             }
             umount2(directory, MntFlags::MNT_DETACH)
@@ -228,12 +227,12 @@ impl Substrate {
         }
     }
 
-    /// Where the pins lie.
+    /// The folder of the pins.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Rows that a counter has: one a CPU, and one for the switch.
+    /// Number of rows of a counter: one for each CPU, and one for the switch.
     pub fn counter_rows(&self) -> u32 {
         self.counter_rows
     }
@@ -275,12 +274,12 @@ impl Substrate {
         Ok(self.drained.get_or_init(|| program))
     }
 
-    /// Attaches worker `worker`'s transmit program where it never receives anything: to a device
-    /// of its own in `namespace`, the loopback device for the first worker, for each other one half
-    /// of a veth pair. None of them is up: for a frame that came in there, the program would run
-    /// beside the worker that kicks, and both would take entries of one list. A live run of a
-    /// program that is attached nowhere waits 24 ms for RCU, each time. It is pinned: the node may
-    /// go while the switch works on. One of each worker is parked at a time.
+    /// Attaches worker `worker`'s transmit program where it never receives a frame: to a separate
+    /// device in `namespace`, the loopback device for the first worker, one half of a veth pair for
+    /// each other worker. None of them is up: for a received frame the program would run beside the
+    /// worker that kicks, and both would take entries of one list. A live run of an unattached
+    /// program waits 24 ms for RCU each time. The attachment is pinned, as the node may end while
+    /// the switch continues. Each worker has at most one.
     ///
     /// # Errors
     /// The kernel's error.
@@ -300,7 +299,7 @@ impl Substrate {
             .doing("entering the transmit program's namespace")?
             .doing(what)?;
         let place = self.directory.join(format!("parked-{worker}"));
-        // That of a switch that has ended.
+        // The program of a switch that has ended.
         let _ = fs::remove_file(&place);
         pin(&link, &place).doing("pinning the parked transmit program")
     }
@@ -380,8 +379,8 @@ fn is_bpffs(path: &Path) -> bool {
         .is_ok_and(|s| s.filesystem_type() == nix::sys::statfs::BPF_FS_MAGIC)
 }
 
-/// Makes and pins the maps, or looks whether those that are pinned are alike. No program is
-/// loaded: the verifier takes 40 ms, in which a node that adopts would keep others from a core.
+/// Makes and pins the maps, or checks that the pinned ones are equal. No program is loaded: the
+/// verifier takes 40 ms, in which an adopting node would keep others from a core.
 fn make_maps(directory: &Path, counter_rows: u32) -> Result<(), Error> {
     let is_pinned = |table: &str| directory.join(table).exists();
     let missing = MAPS.into_iter().find(|table| !is_pinned(table));
@@ -459,7 +458,7 @@ pub(crate) fn load_receive(
     inode: u64,
     counter_rows: u32,
 ) -> Result<Receive, Error> {
-    // Inode numbers of namespaces fit into 32 bits and identify them while they live.
+    // Inode numbers of namespaces fit into 32 bits and are unique while they exist.
     let number = inode as u32;
     let rows = counter_rows;
     let xdp =

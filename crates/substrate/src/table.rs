@@ -15,7 +15,7 @@ pub struct Table<T> {
     of: PhantomData<T>,
 }
 
-/// Structs that a [`Table`] may hold: plain integers without padding that matters.
+/// Structs for a [`Table`]: plain integers without relevant padding.
 ///
 /// # Safety
 /// Every bit pattern must be a valid value.

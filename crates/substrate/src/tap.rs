@@ -1,9 +1,9 @@
 //! Captures: taps on interfaces, their rings and the records in them.
 //!
-//! A tap has two rings. The eBPF programs write received frames, and those that leave by kicks,
-//! into a BPF ring buffer. The switch, which cannot write that, writes frames that leave by sockets
-//! and over links into shared memory. Both stamp records with the same clock, so that a reader can
-//! put them in order. `bpf/tap.h` is the C twin.
+//! A tap has two rings. The eBPF programs write received frames, and frames sent by kicks, into a
+//! BPF ring buffer. The switch, which cannot write that, writes frames sent by sockets and over
+//! links into shared memory. Both stamp records with the same clock, so that a reader can put them
+//! in order. `bpf/tap.h` is the C twin.
 
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -30,7 +30,7 @@ const PAGE: usize = 4096;
 /// Bytes of a record's header.
 const HEADER_BYTES: usize = 32;
 
-/// Which way a frame went, seen from its router.
+/// The direction of a frame, seen from its router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// To the router.
@@ -39,7 +39,7 @@ pub enum Direction {
     Out,
 }
 
-/// How a frame got into the pool or out of it.
+/// How a frame entered the pool or left it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Way {
     /// From a port into the pool.
@@ -63,16 +63,16 @@ pub struct Record {
     pub time_ns: u64,
     /// Number of the interface.
     pub interface: u32,
-    /// Bytes of the frame, as its router sees it.
+    /// Bytes of the frame in the router's form.
     pub length: u32,
     /// Bytes of it that were copied.
     pub captured: u32,
-    /// Which way it went.
+    /// Its direction.
     pub direction: Direction,
-    /// 0: it went its way; else the number of its counter in [`layout::Counters`], or one of
+    /// 0: it passed; otherwise the number of its counter in [`layout::Counters`], or one of
     /// [`mod@line`].
     pub cause: u8,
-    /// How it went.
+    /// How it passed.
     pub way: Way,
     /// The same in all records of a frame of a kernel router's program; else 0.
     pub frame: u64,
@@ -86,13 +86,13 @@ macro_rules! cause {
     };
 }
 
-/// Causes that links count themselves. Counters have lower numbers.
+/// Causes that links count. Counters have lower numbers.
 pub mod line {
     /// The link loses some.
     pub const LOST: u8 = 0xf0;
     /// More waited for the transmitter than its limit allows.
     pub const LIMIT: u8 = 0xf1;
-    /// The sender's share of its pool is on the way.
+    /// The sender has used up its share of packets in transit.
     pub const SHARE: u8 = 0xf2;
 }
 
@@ -195,14 +195,14 @@ pub struct Taps {
 /// Frames that a tap has not copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// They were over its rate.
+    /// They exceeded its rate.
     pub rate: u64,
     /// The reader was too slow.
     pub room: u64,
 }
 
 impl Taps {
-    /// Opens the taps of the substrate whose pins lie in `directory`.
+    /// Opens the taps of the substrate whose pins are in `directory`.
     ///
     /// # Errors
     /// The kernel's error; there may be no substrate yet.
@@ -243,7 +243,7 @@ impl Taps {
         ring.as_fd().try_clone_to_owned().doing("duplicating a descriptor")
     }
 
-    /// Puts tap `number` on these interfaces, and takes it off all others.
+    /// Puts tap `number` on these interfaces, and removes it from all others.
     pub fn set(&self, number: u32, interfaces: &[u32]) {
         let bit = 1 << number;
         for id in 0..MAX_INTERFACES {
@@ -266,10 +266,10 @@ impl Taps {
         }
     }
 
-    /// Takes tap `number` off everything and lets go of its ring.
+    /// Removes tap `number` from all interfaces and frees its ring.
     pub fn end(&self, number: u32) {
         self.set(number, &[]);
-        // Nothing is there: it never began.
+        // There is no ring: the capture did not begin.
         let _ = self.rings.delete(&number.to_ne_bytes());
     }
 }
@@ -290,8 +290,8 @@ impl MemoryTaps {
         Ok(Self { state: Table::new(state, MAX_TAPS)?, memory })
     }
 
-    /// Adds a record for every tap in the mask `taps`. `fill` copies the frame: to so many bytes
-    /// from the start of the memory, so many bytes. `record.captured` is its length.
+    /// Adds a record for every tap in the mask `taps`. `fill` copies the frame, with its place in
+    /// the memory and its length, `record.captured`, as arguments.
     #[cold]
     pub fn record(
         &self,
@@ -316,7 +316,7 @@ impl MemoryTaps {
         }
     }
 
-    /// As `tap_allows` in `bpf/tap.h`.
+    /// The same as `tap_allows` in `bpf/tap.h`.
     fn allows(&self, number: u32, side: usize, now_ns: u64) -> bool {
         let refilled =
             self.state.atomic_u64(number, side + offset_of!(layout::TapSide, refilled_ns));
@@ -410,7 +410,7 @@ impl MemoryRing {
         Ok(Self { memory, base })
     }
 
-    /// Takes all records there are.
+    /// Takes all present records.
     pub fn read(&self, mut take: impl FnMut(Record, &[u8])) {
         let (Some(head), Some(tail)) =
             (cursor(&self.memory, self.base), cursor(&self.memory, self.base + 64))
@@ -466,7 +466,7 @@ impl ProgramRing {
         Ok(Self { consumer, producer })
     }
 
-    /// Takes all records there are.
+    /// Takes all present records.
     pub fn read(&self, mut take: impl FnMut(Record, &[u8])) {
         let (Some(head), Some(tail)) = (cursor(&self.consumer, 0), cursor(&self.producer, 0))
         else {
@@ -551,7 +551,7 @@ mod tests {
             });
         }
         assert_eq!(sent, seen);
-        // The other one has not been read.
+        // The other record has not been read.
         assert!(taps.state.get(2).sent.lost_room > 0);
         assert_eq!(taps.state.get(5).sent.lost_room, 0);
     }

@@ -1,7 +1,7 @@
-//! Asks the kernel's verifier about a program that Europa's own linker has made.
+//! Submits a program from Europa's own linker to the kernel's verifier.
 //!
-//! Nothing of libbpf reads a tenant's file here: instructions and types come as bytes, and libbpf
-//! is the thin layer over `bpf(2)` only.
+//! libbpf does not read a tenant's file here: instructions and types are passed as bytes, and
+//! libbpf is only the thin layer over `bpf(2)`.
 #![allow(unsafe_code)] // bpf_prog_load and bpf_btf_load have no safe form.
 
 use std::ffi::CStr;
@@ -14,7 +14,7 @@ use libbpf_rs::{MapCore as _, MapFlags, MapHandle, MapType};
 /// Bytes of the verifier's log.
 const LOG_BYTES: usize = 1 << 22;
 
-/// A program as `BPF_PROG_LOAD` takes it.
+/// A program in the form of `BPF_PROG_LOAD`.
 #[derive(Clone, Copy, Debug)]
 pub struct Candidate<'a> {
     /// Instructions, eight bytes each.
@@ -27,7 +27,7 @@ pub struct Candidate<'a> {
     pub lines: &'a [u8],
     /// The licence that the program's helpers ask for.
     pub license: &'a CStr,
-    /// It takes frames of several fragments.
+    /// Whether it accepts frames of several fragments.
     pub frags: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct MapShape<'a> {
     pub max_entries: u32,
     /// The kernel's `BPF_F_...`.
     pub flags: u32,
-    /// The value of its only entry, and whether that stays as it is.
+    /// The value of its only entry, and whether it is read-only.
     pub data: Option<(&'a [u8], bool)>,
 }
 
@@ -78,7 +78,7 @@ pub fn create_map(shape: &MapShape<'_>) -> io::Result<OwnedFd> {
     let mut max_entries = shape.max_entries;
     if shape.type_number == PERF_EVENT_ARRAY {
         (key_bytes, value_bytes) = (4, 4);
-        // As many as there are CPUs, if the source says nothing.
+        // The number of CPUs, if the source gives none.
         let cpus = libbpf_rs::num_possible_cpus().map_err(failed)?;
         max_entries = max_entries.max(u32::try_from(cpus).unwrap_or(1));
     }
@@ -103,10 +103,10 @@ pub fn create_map(shape: &MapShape<'_>) -> io::Result<OwnedFd> {
 /// Why a program was not loaded.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// The verifier says why.
+    /// The verifier's reason.
     #[error("the verifier refuses the program:\n{0}")]
     Verifier(String),
-    /// It could not be asked.
+    /// The verifier could not be called.
     #[error("loading the program: {0}")]
     System(io::Error),
 }

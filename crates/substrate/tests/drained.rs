@@ -1,4 +1,4 @@
-//! The kernel reports exactly whether live frames have arrived, also while their receiver does not
+//! The kernel reports exactly whether live frames have arrived, even while their receiver does not
 //! run. Needs root.
 #![allow(unsafe_code)] // Loads a program of six instructions.
 
@@ -16,8 +16,8 @@ use nix::unistd::Pid;
 
 const PORT: u32 = 5;
 
-/// A TCP segment with 20 bytes, from 10.0.0.1 to 10.0.0.2, checksums right: a receiver may keep it
-/// back to merge it with the next one.
+/// A TCP segment with 20 bytes, from 10.0.0.1 to 10.0.0.2, with correct checksums: a receiver may
+/// hold it to merge it with the next one.
 #[rustfmt::skip]
 const SEGMENT: [u8; 74] = [
     0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2, 0, 0, 0, 0, 1, 8, 0,
@@ -61,7 +61,7 @@ fn redirect(substrate: &Substrate) -> OwnedFd {
     unsafe { OwnedFd::from_raw_fd(program) }
 }
 
-/// Has a program send [`SEGMENT`].
+/// Sends [`SEGMENT`] by a program.
 fn send(program: &OwnedFd) {
     let mut options = libbpf_sys::bpf_test_run_opts {
         sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,
@@ -94,7 +94,7 @@ fn only(pid: Pid, cpu: usize) {
     sched_setaffinity(pid, &cpus).unwrap();
 }
 
-/// Nothing else runs on this thread's CPU until it sleeps.
+/// No other thread runs on this thread's CPU until it sleeps.
 fn keep_the_cpu() -> std::io::Result<()> {
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the kernel reads `parameters`, which lives through the call.
@@ -149,9 +149,9 @@ fn frames_have_arrived_when_their_receiver_has_taken_them_in() {
         }
         assert!(drained.is(PORT));
         assert!(drained.is(PORT + 1), "no port, nothing on its way");
-        // A receiver that keeps segments back for the next ones has not got them yet. The kernel keeps
-        // back nothing that is older than the current tick when the receiver's turn ends
-        // (`napi_gro_flush`), and a tick may fall into the turn.
+        // A receiver that holds segments for later ones does not have them yet. At the end of the
+        // receiver's turn the kernel holds only segments of the current tick (`napi_gro_flush`),
+        // and a tick may fall into the turn.
         inside("echo 1000000000 > /sys/class/net/drained1/gro_flush_timeout");
         let kept_back = (0..10).any(|_| {
             send(&redirect);

@@ -35,7 +35,7 @@ fn programs_load_pools_come_and_go_and_nothing_is_left() {
         substrate.detach_port(port).unwrap();
         drop(substrate);
         Substrate::open(&directory).unwrap();
-        // As if the version that made them had not known this one.
+        // Simulates a former version that did not have this map.
         std::fs::remove_file(directory.join("usual_pools")).unwrap();
         let refused = Substrate::open(&directory).err().unwrap().to_string();
         assert!(refused.contains("no table usual_pools"), "{refused}");

@@ -1,11 +1,11 @@
-//! Packets that a switch had taken from routers and not passed on when it ended. They count as lost
-//! with it, so that every packet that an interface offered has left or has a cause.
+//! Packets that a switch had taken from routers and not sent when it ended. They count as lost, so
+//! that every packet that an interface offered was sent or has a cause.
 
 use europa_substrate::layout::{Counters, MAX_INTERFACES};
 
 use crate::tables::{Shared, count};
 
-/// Packets that an interface has offered, less those that have left or were dropped.
+/// Packets that an interface has offered, minus those that were sent or dropped.
 fn open(c: &Counters) -> i64 {
     let gone = [
         c.tx_packets,
@@ -26,8 +26,8 @@ fn open(c: &Counters) -> i64 {
 }
 
 impl Shared {
-    /// Closes the accounts of the switch before this one. `pending` are the interfaces of packets
-    /// that it has published to the transmit program, which sends them yet.
+    /// Closes the accounts of the former switch. `pending` are the interfaces of packets that it
+    /// has published to the transmit program, which will still send them.
     pub(crate) fn close_accounts(&self, pending: impl IntoIterator<Item = u32>) {
         let mut lost: Vec<i64> = (0..MAX_INTERFACES)
             .map(|id| self.counters_of(id).map(|row| open(&row)).fold(0, i64::wrapping_add))
@@ -41,7 +41,7 @@ impl Shared {
             match u64::try_from(lost) {
                 Ok(0) => {}
                 Ok(lost) => count!(self, id, tx_drop_switch, lost),
-                // It had passed them on before it could count them as offered.
+                // It had passed them on before it counted them as offered.
                 Err(_) => count!(self, id, tx_offered, lost.unsigned_abs()),
             }
         }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn every_counter_of_what_was_sent_closes_the_account() {
-        // A row with 1 in every counter: 13 ways out for one packet.
+        // A row with 1 in every counter: 13 results for one packet.
         let row = Counters {
             tx_packets: 1,
             tx_elsewhere: 1,
@@ -73,7 +73,7 @@ mod tests {
             ..Counters::default()
         };
         assert_eq!(open(&row), 2);
-        // Rows of different CPUs: what is offered on one is counted as sent on another.
+        // Rows of different CPUs: a packet offered on one is counted as sent on another.
         let (offered, sent) =
             (Counters { tx_offered: 5, ..row }, Counters { tx_offered: 0, ..row });
         assert_eq!(open(&offered) + open(&sent), 5 - 26);

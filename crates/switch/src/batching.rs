@@ -1,9 +1,9 @@
-//! How many frames leave a port at once, and which way.
+//! Chooses how many frames leave a port at once, by kick or by socket.
 //!
 //! A kick costs 16 µs for any number of frames, and 85 ns a frame; a frame by the socket costs
-//! about 1.4 µs. Few frames therefore leave by the socket, sooner and cheaper, many by a kick.
-//! Segments of TCP that the device takes merged ([`crate::train`]) are the exception: forty of them
-//! are one packet for the socket, and one for the receiver. A kick never carries more than
+//! about 1.4 µs. So few frames are sent by the socket, sooner and cheaper, and many by a kick.
+//! Segments of TCP that the device accepts merged ([`crate::train`]) are the exception: forty of
+//! them are one packet for the socket, and one for the receiver. A kick never carries more than
 //! [`KICK_TIME`] of the port's rate: live frames give no back-pressure, and frames that the device
 //! cannot take are lost.
 
@@ -13,25 +13,25 @@ use crate::orders::Ways;
 
 /// Time of the port's rate that one kick may carry.
 const KICK_TIME: Duration = Duration::from_micros(200);
-/// Most frames of a kick. More would only make others wait.
+/// Most frames of a kick: more would only make others wait.
 pub(crate) const MAX_KICK_FRAMES: u32 = 1024;
 const MIN_KICK_FRAMES: u32 = 32;
 /// Up to so many frames leave by the socket.
 pub(crate) const SOCKET_FRAMES: usize = 8;
-/// How long a port must have been quiet before its frames take the socket after kicks, where the
-/// kernel does not say when its device has sent live frames.
+/// Time for which a port must be quiet before its frames use the socket after kicks, if the kernel
+/// does not report when its device has sent live frames.
 const QUIET: Duration = Duration::from_millis(1);
-/// No longer wait for live frames: after that time the receiver takes in nothing, or holds them back.
+/// Time limit for waiting for live frames: then the receiver does not run, or holds them.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// A device that has refused merged segments gets none for so long, and twice as long after each
-/// time that it refuses again.
+/// Time for which a device that has refused merged segments gets none; doubled after each further
+/// refusal.
 const REFUSED: Duration = Duration::from_secs(1);
-/// It is asked again after so long at the latest.
+/// Longest such time.
 const LONG_REFUSED: Duration = Duration::from_secs(64);
-/// How often a port's drop counters are read while it is busy.
+/// Interval at which a busy port's drop counters are read.
 const LEARN_EVERY: Duration = Duration::from_millis(50);
 
-/// One of the two ways out of a port.
+/// One of the two ways to send by a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Transmit list and kick.
@@ -46,17 +46,17 @@ pub(crate) struct Plan {
     pub(crate) way: Way,
     pub(crate) frames: usize,
     pub(crate) bytes: usize,
-    /// All waiting frames go this way, not only those that can go no other.
+    /// All waiting frames are sent this way, not only those that have no other.
     pub(crate) all: bool,
 }
 
 /// The abilities of a port's device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Abilities {
-    /// Frames may leave live.
+    /// Whether frames may be sent live.
     pub(crate) live: bool,
     pub(crate) ways: Ways,
-    /// It cuts merged segments.
+    /// Whether it cuts merged segments.
     pub(crate) segments: bool,
 }
 
@@ -64,9 +64,9 @@ pub(crate) struct Abilities {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) frames: usize,
-    /// The first one can leave live.
+    /// Whether the first frame can be sent live.
     pub(crate) first_fits_live: bool,
-    /// The first ones are segments that can be merged.
+    /// Whether the first frames are segments that can be merged.
     pub(crate) stream: bool,
 }
 
@@ -78,11 +78,11 @@ pub(crate) struct Batching {
     pub(crate) kick_frames: u32,
     last_way: Way,
     last_sent: Instant,
-    /// Live frames wait for a kick.
+    /// Whether live frames wait for a kick.
     in_list: bool,
     /// Until then it takes no merged segments.
     rests_until: Option<Instant>,
-    /// How long it avoids them after a refusal.
+    /// Time for which it avoids them after a refusal.
     rests: Duration,
     learned: Option<Instant>,
     drops_seen: u64,
@@ -94,7 +94,7 @@ impl Batching {
             rate_bits,
             abilities,
             kick_frames: MAX_KICK_FRAMES,
-            // A switch before may just have sent live.
+            // A former switch may just have sent live frames.
             last_way: Way::Live,
             last_sent: Instant::now(),
             in_list: false,
@@ -105,8 +105,8 @@ impl Batching {
         }
     }
 
-    /// The frames that may leave now. `None` while the way must not change. `has_left` says whether
-    /// all frames of one way have left, `None` if unknown.
+    /// The frames that may be sent now. `None` while the way must not change. `has_left` tells
+    /// whether all frames of one way have left, `None` if unknown.
     pub(crate) fn plan(
         &self,
         waiting: Waiting,
@@ -145,23 +145,23 @@ impl Batching {
         }
     }
 
-    /// Bytes of a batch, and whether the device takes the next one whenever it comes: where both
-    /// ways join in a queue of the kernel's, the receiver has the packets at once.
+    /// Bytes of a batch, and whether the device accepts the next one at any time: if both ways join
+    /// in a queue of the kernel, the receiver gets the packets at once.
     pub(crate) fn most(&self) -> (u64, bool) {
         (self.bytes() as u64, self.abilities.ways != Ways::Part)
     }
 
-    /// No live frames from now on.
+    /// Stops sending live frames.
     pub(crate) fn stop_live(&mut self) {
         self.abilities.live = false;
     }
 
-    /// Whether the device cuts merged segments, for all that is known.
+    /// Whether the device cuts merged segments, as far as known.
     pub(crate) fn segments(&self, now: Instant) -> bool {
         self.abilities.segments && self.rests_until.is_none_or(|until| now >= until)
     }
 
-    /// Notes that it refused some: how long nothing is merged.
+    /// Notes that it refused some, which stops merging for a time.
     pub(crate) fn rest_segments(&mut self, now: Instant) -> Duration {
         let rests = self.rests;
         self.rests_until = now.checked_add(rests);
@@ -169,7 +169,7 @@ impl Batching {
         rests
     }
 
-    /// Notes that it took some.
+    /// Notes that it accepted some.
     pub(crate) fn takes_segments(&mut self) {
         (self.rests_until, self.rests) = (None, REFUSED);
     }
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(generic.plan(frames(1000), now, |_| None).unwrap().way, Way::Socket);
     }
 
-    /// Way and `all` of the frames that leave of `waiting`, `after` those that went `last`.
+    /// The way and `all` for `waiting` frames, `after` the last ones were sent by `last`.
     fn planned(
         abilities: Abilities,
         last: Way,
@@ -266,12 +266,12 @@ mod tests {
             (VETH, Live, LONG, 10 * QUIET, Some(false), None),
             (VETH, Live, LONG, PATIENCE, Some(false), Some((Socket, false))),
             (VETH, Live, STREAM, soon, Some(true), Some((Socket, true))),
-            // It does not wait for that.
+            // It does not wait for a change of the way.
             (VETH, Live, STREAM, soon, Some(false), Some((Live, true))),
             (VETH, Socket, STREAM, soon, Some(false), Some((Socket, true))),
             (VETH, Socket, many, soon, Some(false), Some((Socket, true))),
             (VETH, Socket, many, soon, Some(true), Some((Live, true))),
-            // The kernel does not say when a card has sent live frames.
+            // The kernel does not report when a card has sent live frames.
             (CARD, Live, few, soon, None, Some((Live, true))),
             (CARD, Live, few, QUIET, None, Some((Socket, true))),
             (CARD, Live, LONG, soon, None, None),

@@ -1,9 +1,9 @@
-//! Several workers: which of them gets an order, in which sequence, and one answer out of many.
+//! Several workers: distributes an order in the right sequence, and joins their answers.
 //!
 //! Each router belongs to one worker, which takes its packets, and each port to one worker, which
 //! sends by it. Between the two a packet is handed over: see `handover`. All workers know all pools
-//! and interfaces. The first worker takes the node's orders, and gives the others theirs; the node
-//! waits meanwhile, and the others go on.
+//! and interfaces. The first worker receives the node's orders, and passes them to the others. The
+//! node waits for the answer; the other workers continue.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::orders::{Answer, Order, Served, SwitchStats, Target, TunnelStats, por
 use crate::peer::Peer;
 use crate::worker::Worker;
 
-/// An order of the first worker to another one.
+/// An order from the first worker to another one.
 pub(crate) enum Told {
     /// An order of the node; see [`Worker::obey`].
     Order(Box<Order>, Vec<OwnedFd>, Option<End>),
@@ -41,7 +41,7 @@ impl Desk {
                     Answer::Done
                 }
             };
-            // The first worker has gone only if the process ends.
+            // The first worker ends only with the process.
             let _ = self.answers.send(answer);
         }
     }
@@ -65,7 +65,7 @@ impl Hand {
     }
 }
 
-/// The workers from the second on, as the first one has them.
+/// The workers from the second on, for the first one.
 pub(crate) struct Crew {
     hands: Vec<Hand>,
     /// Of all workers.
@@ -122,7 +122,7 @@ impl Crew {
                 Err(error) => Answer::Refused(format!("descriptors: {error}")),
             };
             if let Answer::Refused(_) = answer {
-                // To the node, a refused order has changed nothing.
+                // For the node, a refused order has changed nothing.
                 for told in whom.iter().take(index).rev() {
                     if let Some(back) = opposite(&order) {
                         self.tell(first, *told, back, Vec::new(), None);
@@ -135,7 +135,7 @@ impl Crew {
         answers.into_iter().reduce(merged).unwrap_or(Answer::Done)
     }
 
-    /// Has one worker carry out an order.
+    /// Lets one worker carry out an order.
     fn tell(
         &self,
         first: &mut Worker,
@@ -150,8 +150,8 @@ impl Crew {
         }
     }
 
-    /// The workers of an order, in sequence: a worker that hands packets over learns of new objects
-    /// after the worker that takes them, and of removed ones before it.
+    /// The workers of an order, in sequence: a worker that hands packets over gets new objects
+    /// after the worker that takes them, and loses removed ones before it.
     fn whom(&self, order: &Order, first: &Worker) -> Vec<u32> {
         let tables = &first.tables;
         let of_pool = |pool: &u32| tables.pools.get(pool).map_or(0, |pool| pool.worker);
@@ -220,7 +220,7 @@ impl Crew {
     }
 }
 
-/// The order that takes back one which several workers get and may refuse.
+/// The inverse of an order that several workers get and may refuse.
 fn opposite(order: &Order) -> Option<Order> {
     match *order {
         Order::AddPool { pool, .. } => Some(Order::RemovePool { pool }),
@@ -229,7 +229,7 @@ fn opposite(order: &Order) -> Option<Order> {
     }
 }
 
-/// Two workers' answers to an order as one.
+/// Joins two workers' answers to an order.
 fn merged(one: Answer, other: Answer) -> Answer {
     match (one, other) {
         (Answer::Stats(one), Answer::Stats(other)) => Answer::Stats(summed(one, other)),

@@ -1,5 +1,5 @@
-//! Explicit congestion notification (RFC 3168) in a packet that still lies in its router's
-//! slot. The router can write there too: it can spoil its own packet, and nothing else.
+//! Explicit congestion notification (RFC 3168) in a packet that is still in its router's slot. The
+//! router can write there too, but can damage only its own packet.
 
 use europa_packet::checksum::update_u16;
 use europa_pool::{PoolView, Word};
@@ -10,7 +10,7 @@ const VLAN: [u16; 2] = [0x8100, 0x88a8];
 /// ECN field: congestion experienced.
 const CE: u8 = 3;
 
-/// The beginning of a packet, and where its IP header lies in it.
+/// The beginning of a packet, and the offset of its IP header.
 struct Head {
     bytes: [u8; HEAD_BYTES],
     ip: usize,
@@ -19,7 +19,7 @@ struct Head {
 }
 
 impl Head {
-    /// `None` if it is no IP packet, or does not lie in its slot.
+    /// `None` if it is no IP packet, or is not inside its slot.
     #[inline]
     fn of(view: &PoolView, word: Word) -> Option<Self> {
         let (offset, length) = (usize::from(word.offset()), usize::from(word.length()));

@@ -60,8 +60,8 @@ impl Policy {
             return Err(Refusal::Source);
         }
         let kind = u16_at(frame, 12).unwrap_or_default();
-        // Inside the interface's own VLAN too: a switch whose native VLAN is that one takes the
-        // outer tag off, and the inner one would then choose the VLAN.
+        // Checked inside the interface's own VLAN too: a switch with that native VLAN removes the
+        // outer tag, and the inner tag would then choose the VLAN.
         if VLAN.contains(&kind) && interface.flags & TAGS == 0 {
             return Err(Refusal::Vlan);
         }
@@ -82,7 +82,7 @@ impl Policy {
     }
 }
 
-/// Bytes that go before, or into, a frame.
+/// Bytes before, or inserted into, a frame.
 pub(crate) fn before_frame(interface: &layout::Interface, encap: &layout::Encap) -> usize {
     if interface.flags & VXLAN != 0 {
         encap.bytes.min(MAX_ENCAP) as usize
@@ -93,8 +93,8 @@ pub(crate) fn before_frame(interface: &layout::Interface, encap: &layout::Encap)
     }
 }
 
-/// Finishes a frame that lies behind `before` bytes of room in `buffer`: puts on the
-/// VLAN tag or the outer headers.
+/// Completes a frame after `before` bytes of room in `buffer`: adds the VLAN tag or the outer
+/// headers.
 pub(crate) fn finish(
     interface: &layout::Interface,
     encap: &layout::Encap,

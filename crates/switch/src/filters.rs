@@ -9,10 +9,10 @@
 //!
 //! This file has the worker's part. Interfaces of slices without rules pay one branch a packet.
 //!
-//! A thread of the switch changes two copies of the tables (left-right), so no packet waits, and a packet
-//! meets a batch of changes as a whole. Rules do not hold interface numbers but *ways*, which the switch
-//! forgets with the interface. A router can still write the key while the switch reads it. So it can deceive
-//! the rules of its own slice about its own packets, and no other rule.
+//! A thread of the switch changes two copies of the tables (left-right), so no packet waits, and a
+//! packet meets a batch of changes as a whole. Rules contain *ways*, not interface numbers; the
+//! switch removes ways with their interface. A router can write the key while the switch reads it.
+//! So it can deceive only the rules of its own slice about its own packets.
 
 pub(crate) mod action;
 pub(crate) mod changes;
@@ -44,9 +44,9 @@ pub(crate) struct Diverted {
     pub(crate) packet: Queued,
     /// Number of that interface.
     pub(crate) to: u32,
-    /// Where it goes there; if not said, where it went.
+    /// The new destination address; unchanged by default.
     pub(crate) destination: Option<[u8; 6]>,
-    /// Its source becomes that interface's.
+    /// Whether its source becomes the address of that interface.
     pub(crate) own_source: bool,
 }
 
@@ -55,7 +55,7 @@ pub(crate) struct Filters {
     ipv4: Reader<Action, 2>,
     ipv6: Reader<Action, 5>,
     opaque: Reader<Reply, 5>,
-    /// Interfaces that rules name, by the number that rules have for them.
+    /// Interfaces in rules, by the rules' numbers.
     ways: Vec<Option<Way>>,
     /// Packets of one turn that leave by another interface.
     diverted: Vec<Diverted>,
@@ -74,7 +74,7 @@ impl Filters {
             ipv6: rules.ipv6.reader(CACHED[1]),
             opaque: rules.opaque.reader(CACHED[2]),
             ways: Vec::new(),
-            // Each may go elsewhere and be mirrored twice.
+            // Each may be diverted and mirrored twice.
             diverted: Vec::with_capacity(turn as usize * 3),
             nodes: nodes.clone(),
         };
@@ -88,7 +88,7 @@ impl Filters {
         self.nodes.send(node).map_err(|_| "the filters' thread has ended".to_owned())
     }
 
-    /// Which interface a number in rules stands for.
+    /// Sets the interface of a number in rules.
     pub(crate) fn set_way(&mut self, number: u16, way: Option<Way>) {
         let index = usize::from(number);
         if self.ways.len() <= index {
@@ -97,7 +97,7 @@ impl Filters {
         self.ways[index] = way;
     }
 
-    /// An interface has gone: nothing leads there.
+    /// Removes an interface: no way leads there.
     pub(crate) fn forget(&mut self, interface: u32) {
         for way in &mut self.ways {
             *way = way.filter(|way| way.interface != interface);
@@ -128,25 +128,24 @@ pub(crate) struct Judge<'a> {
     opaque: Batch<'a, Reply, 5>,
     ways: &'a [Option<Way>],
     diverted: &'a mut Vec<Diverted>,
-    /// Whether a packet went back to its router.
+    /// Whether a packet was returned to its router.
     has_returned: bool,
 }
 
 impl Judge<'_> {
-    /// Whether a packet, which the switch holds, goes on as it would have. If not, it is taken
-    /// care of.
+    /// Whether a packet that the switch holds continues unchanged. If not, it has been handled.
     #[inline]
     pub(crate) fn passes(&mut self, shared: &Shared, pool: &Pool, packet: &mut Queued) -> bool {
         let (word, view) = (packet.word, &pool.view);
         let (offset, length) = (u32::from(word.offset()), u32::from(word.length()));
         if offset + length > view.layout().geometry.slot_bytes {
-            // Refused on its way out.
+            // Refused at its output.
             return true;
         }
         let place = view.slot_offset(word.slot(), offset);
         let reply = self.reply(pool, packet);
         if let Some(own) = reply.filter(|own| own.verdict == Verdict::Back) {
-            // It does not leave: rules for leaving packets do not apply.
+            // It does not leave: rules for departing packets do not apply.
             return self.act(own, shared, pool, packet, place);
         }
         let key = packet::key(view.mapping(), place, length as usize, self.by.interface);
@@ -186,14 +185,14 @@ impl Judge<'_> {
         Some(action)
     }
 
-    /// Gives a packet to the router that has sent it, by the interface that it was sent to.
+    /// Returns a packet to its sender, by the interface to which it was sent.
     fn give_to_sender(&mut self, shared: &Shared, pool: &Pool, packet: &Queued) {
         let (id, word) = (packet.interface, packet.word);
         let local = shared.interfaces.get(id).local;
         let tail = shared.rx_tail(id, self.odd);
         count!(shared, id, tx_elsewhere, 1);
         let (ring, flags) = (pool.view.rx(local), word.flags() & (Word::RETURN | Word::RESULT));
-        // It is the router's as soon as it is in the ring.
+        // The router owns it as soon as it is in the ring.
         shared.held.give(packet.pool, word.slot());
         let back = Word::frame(word.slot(), word.offset(), word.length(), flags).on(local as u8);
         if ring::put_shared(ring, tail, back) {
@@ -204,7 +203,7 @@ impl Judge<'_> {
         }
     }
 
-    /// After a turn: wakes the router if it sleeps and packets went back to it.
+    /// Ends a turn: wakes the router if it sleeps and packets were returned to it.
     pub(crate) fn finish(&self, pool: &Pool) {
         if self.has_returned {
             pool.rouse();
@@ -263,8 +262,8 @@ impl Judge<'_> {
         self.diverted.push(Diverted { packet, to, destination, own_source });
     }
 
-    /// Has a copy, in another slot of the same pool, leave by another interface; none if the
-    /// pool has no slot for it.
+    /// Sends a copy, in another slot of the same pool, by another interface; none if the pool has
+    /// no slot for it.
     fn mirror(&mut self, to: u16, shared: &Shared, pool: &Pool, packet: &Queued, place: usize) {
         let Some(way) = self.way(to) else { return };
         let Some(word) = copy(shared, pool, packet, place) else { return };
@@ -273,7 +272,7 @@ impl Judge<'_> {
     }
 }
 
-/// Copies a packet, which lies at `place`, into a free slot of its pool.
+/// Copies a packet at `place` into a free slot of its pool.
 fn copy(shared: &Shared, pool: &Pool, packet: &Queued, place: usize) -> Option<Word> {
     let view = &pool.view;
     let free = shared.hold_free(view, packet.pool)?;
@@ -289,10 +288,10 @@ fn copy(shared: &Shared, pool: &Pool, packet: &Queued, place: usize) -> Option<W
 }
 
 impl Diverted {
-    /// Makes it a packet of the interface that it leaves by; false if it may not be one.
+    /// Makes it a packet of its output interface; false if that is not allowed.
     pub(crate) fn readdress(&mut self, shared: &Shared, pool: &Pool, to: &Interface) -> bool {
         let packet = &mut self.packet;
-        // Of another router's pool nothing would know when it goes.
+        // A packet of another router's pool would remain when that pool is removed.
         if packet.pool != to.pool || !to.lengths.contains(&packet.word.length()) {
             return false;
         }

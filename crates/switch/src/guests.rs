@@ -1,10 +1,9 @@
 //! Routers that run inside this worker.
 //!
-//! Each has a packet pool and rings as if it had a process. The worker gives it a turn when
-//! something is in its receive rings or a timer is due, and intake finds its packets in its
-//! transmit rings, in the same round. One that ends (it panicked, exceeded a limit, or got an
-//! impossible order) sends the reason to the node and is gone; its pool stays until the node
-//! removes it.
+//! Each has a packet pool and rings as if it had a process. The worker gives it a turn when its
+//! receive rings have packets or a timer is due, and intake finds its packets in its transmit rings
+//! in the same round. A router that ends (it panicked, exceeded a limit, or got an impossible
+//! order) sends the reason to the node; its pool stays until the node removes it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Instant;
@@ -25,14 +24,14 @@ const MOST_EVENTS: usize = 64;
 /// (measured, 1000 routers: 2.3 times the rate).
 const TURNS: u32 = 64;
 
-/// Batches for each turn: as many as a graph mostly needs.
+/// Batches for each turn: as many as a graph usually needs.
 const BATCHES: usize = 24;
 
 pub(crate) struct Guests {
     all: Vec<(u32, Guest)>,
     /// Ready when a node, or another permitted sender, has an order for one of them.
     orders: Epoll,
-    /// Pools of those that may have more orders than they were heard with.
+    /// Pools of routers that may have more orders.
     again: Vec<u32>,
     /// Batches that they work with, one after the other.
     stock: Stock,
@@ -76,7 +75,7 @@ impl Guests {
         self.all.retain(|(other, _)| *other != pool);
     }
 
-    /// Only later packets count, and the present ones once.
+    /// Later packets are reported, and the present ones once.
     fn watch(&self, pool: u32, fd: BorrowedFd<'_>) -> Result<()> {
         let event = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, u64::from(pool));
         match self.orders.add(fd, event) {
@@ -85,14 +84,14 @@ impl Guests {
         }
     }
 
-    /// A router may wait for another socket after it has been told something.
+    /// A router may wait for another socket after an order.
     fn watch_again(&self, index: usize) -> Result<()> {
         let Some((pool, guest)) = self.all.get(index) else { return Ok(()) };
         guest.waits_for().try_for_each(|fd| self.watch(*pool, fd))
     }
 
-    /// Gives a turn to guests with work, some after the other if they are many, and returns their
-    /// pools. Whether any did anything.
+    /// Gives a turn to routers with work, a limited number if they are many. Returns their pools,
+    /// and whether any found work.
     #[inline]
     pub(crate) fn turn(&mut self, now: Instant, mut had_turn: impl FnMut(u32)) -> bool {
         let mut worked = false;
@@ -136,12 +135,12 @@ impl Guests {
     }
 
     fn hear_one(&mut self, pool: u32) {
-        // It may have gone meanwhile.
+        // It may have been removed meanwhile.
         let Some(index) = self.all.iter().position(|(other, _)| *other == pool) else { return };
         let Some((_, guest)) = self.all.get_mut(index) else { return };
         match guest.hear() {
             Ok(more) => {
-                // Not now: packets come between.
+                // Not now: packets are handled in between.
                 self.again.extend(more.then_some(pool));
                 if let Err(error) = self.watch_again(index) {
                     self.end(index, &format!("waiting for orders: {error}"));
@@ -161,7 +160,7 @@ impl Guests {
         }
     }
 
-    /// Whether one of them could work on something now.
+    /// Whether one of them has work now.
     pub(crate) fn has_work(&self, now: Instant) -> bool {
         !self.again.is_empty() || self.all.iter().any(|(_, guest)| guest.wants_turn(now))
     }

@@ -1,6 +1,6 @@
-//! From the worker that serves a router to the one that serves a port: a ring for each interface
-//! whose packets cross over, so that one that sends more than the port takes waits in its own
-//! transmit ring, as it does where one worker serves both.
+//! A ring from the worker of a router to the worker of a port, for each interface. So an interface
+//! that sends more than the port accepts waits in its own transmit ring, as with one worker for
+//! both.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use crate::peer::Peer;
 use crate::queue::Queued;
 
-/// Packets of one interface on the way between two workers: a few turns of both.
+/// Packets of one interface in transit between two workers: a few turns of both.
 const CAPACITY: usize = 256;
 
 /// The end of the worker that serves the router.

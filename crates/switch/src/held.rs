@@ -1,16 +1,16 @@
-//! Which slots the switch holds: taken from a transmit ring, neither given back nor in a transmit
-//! list, which outlives the process.
+//! The slots that the switch holds: taken from a transmit ring, but neither returned nor in a
+//! transmit list, which outlives the process.
 //!
-//! One bit a slot, in memory that outlives it too. When a switch is killed, the next one gives
-//! those slots back: no pool shrinks. A slot that is submitted while it is held is a router's lie,
-//! and ignored.
+//! One bit for each slot, in memory that outlives it too. When a switch is killed, the next one
+//! gives those slots back: no pool shrinks. A slot that a router submits while it is held is
+//! ignored.
 
 use std::sync::atomic::Ordering;
 
 use europa_pool::layout::{LONG_SLOT, MAX_LONG_SLOTS, MAX_SLOTS};
 use europa_pool::{Layout, Mapping};
 
-/// Long slots come behind the others.
+/// Long slots follow the others.
 const POOL_BYTES: usize = (MAX_SLOTS + MAX_LONG_SLOTS) as usize / 8;
 const _: () = assert!(POOL_BYTES.is_multiple_of(8));
 /// Bytes of the memory of held slots; only touched pages take room.
@@ -18,7 +18,7 @@ pub const HELD_BYTES: usize = 4096 * POOL_BYTES;
 
 pub(crate) struct Held {
     bits: Mapping,
-    /// Several workers hold slots of a pool, and give them back.
+    /// Several workers hold and return slots of a pool.
     pub(crate) several: bool,
 }
 

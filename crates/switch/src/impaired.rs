@@ -1,6 +1,6 @@
 //! Links with a rate, a delay, losses: waiting and arriving packets.
 //!
-//! A packet on the way keeps its sender's slot, and no other memory.
+//! A packet in transit uses only its sender's slot.
 
 use europa_impair::{Cause, Due, Impairment, Settings, Statistics};
 use europa_pool::Word;
@@ -17,17 +17,17 @@ use crate::tap::{Lost, lost};
 /// Packets that arrive over one link before the next one has its turn.
 const TURN: usize = 256;
 
-/// Whether one more packet may be on the way. All links of a pool together have three quarters of
+/// Whether one more packet may be in transit. All links of a pool together have three quarters of
 /// its slots; each may take up to twice the free rest (dynamic thresholds, Choudhury and Hahne
-/// 1998), so that a jammed link leaves room to the others: alone it comes to half of the pool.
+/// 1998), so that a congested link leaves room for the others: alone it can use half of the pool.
 fn has_room(pool: &Pool, waiting: usize) -> bool {
     let budget = pool.view.layout().geometry.slots / 4 * 3;
     let free = budget.saturating_sub(pool.on_the_way.get()) as usize;
     waiting < free * 2
 }
 
-/// The interface whose capture shows a lost packet: its sender's; for a packet from a host, the one
-/// that it would have reached.
+/// The interface whose capture shows a lost packet: its sender's; for a packet from a host, the
+/// interface that it would have reached.
 pub(crate) fn witness(interface: &Interface) -> (u32, Direction) {
     match interface.to {
         Target::Link(to) if interface.relay => (to, Direction::In),
@@ -35,7 +35,7 @@ pub(crate) fn witness(interface: &Interface) -> (u32, Direction) {
     }
 }
 
-/// Puts a packet on its way, or drops it.
+/// Submits a packet to the link, or drops it.
 pub(crate) fn submit(
     impairment: &mut Impairment<Queued>,
     shared: &Shared,
@@ -63,7 +63,7 @@ pub(crate) fn submit(
     }
 }
 
-/// Tells captures of a packet that does not pass.
+/// Reports a packet that does not pass to captures.
 #[cold]
 fn tell(
     shared: &Shared,
@@ -103,7 +103,7 @@ pub(crate) fn release(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64
     (arrived, linked)
 }
 
-/// Passes on up to `most` packets that have arrived from one interface.
+/// Delivers up to `most` packets that have arrived from one interface.
 fn release_from(
     interface: &mut Interface,
     pools: &Pools,
@@ -114,12 +114,12 @@ fn release_from(
 ) -> (u64, u64) {
     let (mut arrived, mut linked) = (0, 0);
     let Some(pool) = pools.get(&interface.pool) else { return (0, 0) };
-    // A time that no clock says is the last one for queues.
+    // A time beyond the clock is the largest one for queues.
     let clock_ns = if now_ns == u64::MAX { 0 } else { now_ns };
     let mut onward = Onward::of(interface, pools, ways, shared, clock_ns);
     let Some(impairment) = interface.impairment.as_deref_mut() else { return (0, 0) };
     for _ in 0..most {
-        // Two: the packet may come twice.
+        // Two, as the packet may be duplicated.
         if onward.room(interface.id) < 2 {
             break;
         }
@@ -135,8 +135,8 @@ fn release_from(
     (arrived, linked)
 }
 
-/// Turns the wrong bit over, and makes the second packet of one that comes twice; none
-/// if the pool has no slot for it.
+/// Inverts the wrong bit, and makes the second packet of a duplicated one; `None` if the pool has
+/// no slot for it.
 fn alter(shared: &Shared, pool: &Pool, due: &Due<Queued>) -> Option<Queued> {
     let view = &pool.view;
     let packet = due.packet;
@@ -195,7 +195,7 @@ impl Tables {
         }
     }
 
-    /// Removes an impairment; packets still on the way have no way onward, and are dropped.
+    /// Removes an impairment; packets in transit have no destination, and are dropped.
     fn stop(&mut self, id: u32, shared: &Shared) {
         let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) else { return };
         let Some(mut impairment) = interface.impairment.take() else { return };
@@ -210,7 +210,7 @@ impl Tables {
         }
     }
 
-    /// Forgets the interfaces of a pool that goes, with what is on the way from there.
+    /// Removes the interfaces of a removed pool, with packets in transit from there.
     pub(crate) fn remove_interfaces_of(&mut self, shared: &Shared, pool: u32) {
         let gone: Vec<u32> =
             self.interfaces.iter().filter(|i| i.pool == pool).map(|i| i.id).collect();

@@ -1,6 +1,5 @@
-//! From the routers' transmit rings to the port queues. Here a descriptor gets its
-//! stamp: pool and interface are those of the ring it stood in, the slot is masked,
-//! and only the flags that a router may set are kept.
+//! From the routers' transmit rings to the port queues. Here a descriptor gets its stamp: pool and
+//! interface of its ring; the slot is masked, and only the flags that a router may set are kept.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
@@ -21,15 +20,15 @@ use crate::train::MAX_HEADERS;
 /// Packets taken from one ring before the next one has its turn.
 pub(crate) const TURN: u32 = 64;
 
-/// So many packets ahead, the memory that they will touch is fetched.
+/// Number of packets ahead for which memory is prefetched.
 const SOON: u32 = 4;
 const LATER: u32 = 12;
 
-/// For so many frames of a super-packet there should be room before it is cut: the number of most.
+/// Free room that should exist before a super-packet is cut: the frames of most super-packets.
 const CUT_ROOM: u32 = 48;
 
-/// Takes up to a turn from every transmit ring that may have something. Returns how many packets
-/// came, and how many of them went over links.
+/// Takes up to a turn from every transmit ring that may have packets. Returns the number of
+/// packets, and of those that went over links.
 pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64, u64) {
     let (mut taken, mut linked) = (0, 0);
     for at in 0..tables.polled.len() {
@@ -121,8 +120,8 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
             before: *before,
             queue: word.queue(),
         };
-        // Held, passed, cleared, in this order, for each packet: whenever a switch ends, the next
-        // one sees how far it came. See `Worker::reclaim`.
+        // Held, passed, cleared, in this order, for each packet: at any end of a switch, the next
+        // one sees its progress. See `Worker::reclaim`.
         let fresh = shared.held.take(packet.pool, slot);
         let ahead = |by| ring.peek(head.wrapping_add(by)).map(|word| word.queue());
         onward.fetch_ahead(*id, ahead(SOON), ahead(LATER));
@@ -137,12 +136,12 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
             Passing { shared, pool, lengths, onward, judge, impairment, witness, now_ns };
         // A slot that is here already was submitted twice: the first counts.
         if !fresh {
-            // Nothing came.
+            // No packet is there.
         } else if packet.word.is_long() {
             let (frames, over_links, was_cut) = passing.pass_long(packet);
             (offered, linked) = (offered + frames, linked + over_links);
             if was_cut {
-                // There is less room now than there was.
+                // There is less room than before.
                 break;
             }
         } else {
@@ -180,7 +179,7 @@ struct Passing<'a, 'o, 'j, 'i> {
 }
 
 impl Passing<'_, '_, '_, '_> {
-    /// Passes one frame on, or drops it; 1 if it went over a link.
+    /// Passes one frame on, or drops it. Returns 1 if it went over a link.
     #[inline(always)]
     fn pass(&mut self, mut packet: Queued) -> u64 {
         let Self { shared, pool, .. } = *self;
@@ -235,8 +234,8 @@ impl Passing<'_, '_, '_, '_> {
     }
 }
 
-/// Passes on the packets that rules have sent to other interfaces; returns how many packets went
-/// over links.
+/// Passes on the packets that rules have diverted to other interfaces. Returns how many went over
+/// links.
 fn divert(
     filters: &mut Filters,
     interfaces: &mut [Interface],
@@ -265,7 +264,7 @@ fn divert(
         if let Some(impairment) = to.impairment.as_deref_mut() {
             impaired::submit(impairment, shared, pool, diverted.packet, now_ns, witness);
         } else if onward.room(to.id) == 0 {
-            // It cannot wait in the ring: others behind it go elsewhere.
+            // It cannot wait in the ring, as later packets have other destinations.
             count!(shared, to.id, tx_drop_queue, 1);
             drop();
         } else {

@@ -1,5 +1,5 @@
-//! The switch: moves descriptors from the routers' transmit rings through a queue for each port to the
-//! ways out.
+//! The switch: moves descriptors from the routers' transmit rings through a queue for each port to
+//! the devices.
 //!
 //! ```text
 //!  tx rings ──▶ intake ──▶ port queues ──▶ live way   (transmit list, kick)
@@ -25,7 +25,7 @@
 //! | `queue`      | one port's queue: first in, first out, or the queue manager    |
 //! | `managed`    | the queue manager of a port: a tree of queues and their owners |
 //! | `ecn`        | congestion marks in packets                                    |
-//! | `batching`   | how many frames leave at once, and which way                   |
+//! | `batching`   | how many frames are sent at once, by kick or socket            |
 //! | `live`       | the live way: transmit list and kicks                          |
 //! | `losses`     | drop counters of devices, read by a thread of its own          |
 //! | `socket`     | the socket way: small batches, frames too long for live, TCP   |
@@ -40,16 +40,17 @@
 //! | `accounts`   | what a switch before had taken and not sent                    |
 //! | `held`       | which slots the switch holds, in memory that outlives it       |
 //!
-//! A switch process holds no capability. It reaches packets through descriptors from the node, and trusts
-//! no value that a router wrote: it masks slots, and stamps a descriptor with the pool and interface of
-//! its ring.
+//! A switch process holds no capability. It reaches packets through descriptors from the node, and
+//! trusts no value that a router wrote: it masks slots, and stamps a descriptor with the pool and
+//! interface of its ring.
 //!
 //! # Workers
 //!
-//! Each router and each port belongs to one worker. All workers know all pools and interfaces. An interface
-//! whose port belongs to another worker has a ring between the two (`handover`), so its packets wait in its
-//! own transmit ring while the port is full. The first worker takes the node's orders and passes them on
-//! (`crew`). Counters and held bits need locked instructions only with several workers.
+//! Each router and each port belongs to one worker. All workers know all pools and interfaces. An
+//! interface whose port belongs to another worker has a ring between the two (`handover`), so its
+//! packets wait in its own transmit ring while the port is full. The first worker takes the node's
+//! orders and passes them on (`crew`). Counters and held bits need locked instructions only with
+//! several workers.
 //!
 //! # Measured decisions
 //!

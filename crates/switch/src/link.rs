@@ -1,5 +1,5 @@
-//! Links: a frame goes from one router's pool straight into another's, by one copy,
-//! without a device and without a system call.
+//! Links: a frame goes from one router's pool directly into another's, by one copy, without a
+//! device and without a system call.
 
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
@@ -21,8 +21,8 @@ use crate::tap::{Crossing, arriving, crossing};
 /// So many packets may wait for a router at the other end of a link.
 const BACKLOG: u32 = 2048;
 
-/// The other end of a link, looked up once a batch: its router may be given another pool at any
-/// time, and a pool goes with its cursors.
+/// The other end of a link, looked up once a batch: its router may get another pool, with other
+/// cursors, at any time.
 pub(crate) struct End<'a> {
     interface: u32,
     local: u32,
@@ -32,7 +32,7 @@ pub(crate) struct End<'a> {
 }
 
 impl<'a> End<'a> {
-    /// Nothing if its router restarts.
+    /// `None` if its router restarts.
     pub(crate) fn of(interface: u32, shared: &Shared, pools: &'a Pools) -> Option<Self> {
         let row = shared.interfaces.get(interface);
         let (pool_id, odd) = (row.pool_id(), row.is_odd());
@@ -126,7 +126,7 @@ pub(crate) enum Delivery {
     Done,
     /// The other end has no room for it, which is counted there.
     Refused,
-    /// It is no frame, which is counted.
+    /// It is not a frame, which is counted.
     Malformed,
 }
 

@@ -10,8 +10,8 @@ use crate::tables::{Shared, count};
 
 const ENTRIES: u32 = layout::TRANSMIT_LIST;
 
-/// One worker's transmit list. Its cursors lie in a map: a new switch goes on where
-/// the old one stopped.
+/// One worker's transmit list. Its cursors are in a map: a new switch continues where the old one
+/// stopped.
 pub(crate) struct Live {
     worker: u32,
     kicker: Kicker,
@@ -22,7 +22,7 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Goes on with the published entries of a killed switch.
+    /// Continues with the published entries of a killed switch.
     pub(crate) fn new(
         worker: u32,
         kicker: Kicker,
@@ -62,7 +62,7 @@ impl Live {
         ENTRIES - self.pending()
     }
 
-    /// Adds an entry, before whose frame go `before` bytes; there is room.
+    /// Adds an entry, with `before` bytes before its frame; there must be room.
     #[inline]
     pub(crate) fn add(&mut self, packet: Queued, before: u32) {
         let place = self.worker * ENTRIES + self.tail % ENTRIES;
@@ -93,9 +93,9 @@ impl Live {
         result.map(|()| taken)
     }
 
-    /// Notes that slots of published entries are not held any more: the list has them, also for
-    /// the next switch. Before the kick, which gives them back: from then on the worker that serves
-    /// their router may take them again.
+    /// Notes that slots of published entries are no longer held: the list has them, even for the
+    /// next switch. Call it before the kick, which returns them: from then on the worker of their
+    /// router may take them again.
     fn settle(&mut self, shared: &Shared) {
         let mut at = self.cursor(offset_of!(layout::Worker, settled));
         while at != self.tail {
@@ -120,8 +120,8 @@ impl Live {
         })
     }
 
-    /// Takes out everything that no kick has taken, and counts it as lost with its pool: pool and
-    /// word of each.
+    /// Removes all entries that no kick has taken, and counts them as lost. Returns pool and word
+    /// of each.
     pub(crate) fn abandon(&mut self, shared: &Shared) -> Vec<(u32, europa_pool::Word)> {
         let lost = |(interface, pool, word)| {
             count!(shared, interface, tx_drop_pool, 1);

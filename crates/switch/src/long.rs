@@ -1,12 +1,12 @@
-//! Super-packets on their way out: packets of TCP that are yet to be cut into segments.
+//! Sending of super-packets: unsegmented packets of TCP.
 //!
-//! One lies in a long slot, where its router may write at any time, and so does the size of its
-//! segments. The switch copies the headers to private memory, checks them there, and writes from
-//! the copy the header for the kernel: kind, size of a segment, place of the checksum. Only payload
-//! comes from the slot. A router that lies harms its own packets only.
+//! A super-packet is in a long slot, where its router may write at any time, and so is the size of
+//! its segments. The switch copies the headers to private memory, checks them there, and writes
+//! from the copy the header for the kernel: kind, size of a segment, place of the checksum. Only
+//! payload is read from the slot. A router that lies harms only its own packets.
 //!
-//! A device that segments takes it as it is. For every other way out the switch cuts it here, into
-//! slots of the same pool, so that everything behind sees the frames of a wire.
+//! A device that segments accepts it uncut. For every other output the switch cuts it here, into
+//! slots of the same pool, so that all later stages get frames as on a wire.
 
 use europa_packet::checksum::{self, Sum};
 use europa_packet::{Header, Ipv4Header, Ipv6Header, TcpHeader, tcp};
@@ -33,13 +33,13 @@ pub(crate) struct Long {
     pub(crate) headers: usize,
     /// Bytes behind them.
     payload: usize,
-    /// Bytes of payload of each segment but the last one.
+    /// Bytes of payload of each segment except the last one.
     segment: usize,
 }
 
 impl Long {
-    /// The super-packet of `length` bytes that begins with `head`, whose segments are said to have
-    /// `segment` bytes of payload. `None` if it is none. `head` is its first [`MAX_HEADERS`] bytes.
+    /// The super-packet of `length` bytes that begins with `head`, with an announced segment size
+    /// of `segment` bytes. `None` if it is not valid. `head` is its first [`MAX_HEADERS`] bytes.
     pub(crate) fn parse(head: &[u8], length: usize, segment: usize) -> Option<Self> {
         let (ipv4, transport) = protocols(head, length)?;
         let tcp = TcpHeader::at(head, transport)?;
@@ -52,8 +52,8 @@ impl Long {
         (plain && several && whole).then_some(Self { ipv4, transport, headers, payload, segment })
     }
 
-    /// Reads one that a word names; `head` gets the private copy of its first bytes. `None` if there
-    /// is none.
+    /// Reads the super-packet of a word; `head` gets the private copy of its first bytes. `None` if
+    /// it is not valid.
     pub(crate) fn read(view: &PoolView, word: Word, head: &mut [u8; MAX_HEADERS]) -> Option<Self> {
         let (offset, length) = (usize::from(word.offset()), usize::from(word.length()));
         let is_inside = offset + length <= view.slot_bytes(word.slot());
@@ -68,7 +68,7 @@ impl Long {
         Self::parse(head, length, u16::from_ne_bytes(segment).into()).filter(|_| copied)
     }
 
-    /// How many frames it becomes.
+    /// Number of its frames.
     pub(crate) fn frames(&self) -> u64 {
         self.payload.div_ceil(self.segment) as u64
     }
@@ -142,8 +142,8 @@ impl Long {
         Some(sum + checksum::sum(head.get(transport..headers)?))
     }
 
-    /// Cuts it into frames, each in a slot of its own of the same pool, which the switch holds.
-    /// Returns how many there was no slot for. The long slot stays as it is.
+    /// Cuts it into frames, each in a separate slot of the same pool, which the switch holds.
+    /// Returns the number of frames without a slot. The long slot is unchanged.
     pub(crate) fn cut(
         &self,
         shared: &Shared,

@@ -1,5 +1,6 @@
-//! The devices' losses of sent frames. A thread of its own reads it: reading waits for the kernel's
-//! lock on devices, which the kernel holds for milliseconds while a device is made or removed.
+//! The devices' losses of sent frames. A separate thread reads them, because reading waits for the
+//! kernel's lock on devices, which the kernel holds for milliseconds while a device is made or
+//! removed.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,7 +19,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// A device that has gone loses nothing more.
+    /// A removed device loses no more frames.
     fn read(&self) {
         let mut counters = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok(drops) = counters.read() {
@@ -77,7 +78,7 @@ pub(crate) struct Losses {
 }
 
 impl Losses {
-    /// Live frames that it had lost when this was asked last.
+    /// Lost live frames at the last request.
     pub(crate) fn ask(&self) -> u64 {
         let known = self.counted.live_frames.load(Ordering::Relaxed);
         self.counted.wanted.store(true, Ordering::Release);

@@ -1,5 +1,5 @@
-//! The queue manager behind a port: the tree of `europa-queue`, and which of its queues are whose.
-//! The node sends the desired tree as a whole, and this module compares it with the present one.
+//! The queue manager behind a port: the tree of `europa-queue`, and the owner of each queue. The
+//! node sends the desired tree as a whole, and this module compares it with the present one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,8 +22,8 @@ pub const QUEUE_SETTINGS: Settings =
 /// Bytes of a tree's statistics, see `europa_queue::Statistics`.
 pub const QUEUE_BYTES: usize = (QUEUE_SETTINGS.nodes as usize + 1) * WORDS * 8;
 
-/// Where packets wait for their rates, leaving ones gather for so long: one by one they would cost
-/// a system call each (measured: 1.5 frames a call). A device that can lose frames gets half of its
+/// Time for which departing packets gather if they wait for rates: one by one they would need a
+/// system call each (measured: 1.5 frames a call). A device that can lose frames gets half of its
 /// time to send the last batch, when the switch catches up.
 const PACE_NS: u64 = 100_000;
 
@@ -42,7 +42,7 @@ impl AsRef<[std::sync::atomic::AtomicU64]> for Words {
 struct Own {
     slice: Id,
     queue: Id,
-    /// An interface with so many packets there waits with more. `u32::MAX` if they are dropped.
+    /// Number of packets of an interface at which it has to wait. `u32::MAX` if they are dropped.
     holds: u32,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Managed {
     /// By interface.
     own: Vec<Option<Own>>,
     due: Vec<Due<Queued>>,
-    /// Nothing leaves before. See [`PACE_NS`].
+    /// No packet leaves before this time. See [`PACE_NS`].
     not_before_ns: u64,
 }
 
@@ -103,7 +103,7 @@ impl Managed {
         self.own.get(interface as usize).copied().flatten()
     }
 
-    /// How many packets an interface may put in. None as long as it has no queue: it waits.
+    /// Number of packets that an interface may add. `None` as long as it has no queue: it waits.
     #[inline]
     pub(crate) fn room(&self, interface: u32) -> u32 {
         match self.own(interface) {
@@ -138,8 +138,8 @@ impl Managed {
         }
     }
 
-    /// Puts a packet into the queue that it names, or its interface's own. It, or others in its
-    /// place, may be dropped.
+    /// Puts a packet into its named queue, or its interface's own. This or other packets may be
+    /// dropped.
     #[inline]
     pub(crate) fn push(&mut self, shared: &Shared, pools: &Pools, now_ns: u64, packet: Queued) {
         let Some(own) = self.own(packet.interface) else {
@@ -154,8 +154,8 @@ impl Managed {
         self.tree.enqueue(now_ns, queue, packet, length, capable, drop);
     }
 
-    /// Takes out leaving packets: `bytes` of them, and no more than a kick takes. `patient` is a
-    /// device that loses nothing however fast it comes.
+    /// Takes out departing packets: `bytes` of them, and no more than a kick takes. `patient` is a
+    /// device that loses nothing at any speed.
     pub(crate) fn take(
         &mut self,
         shared: &Shared,
@@ -183,7 +183,7 @@ impl Managed {
         }
     }
 
-    /// When something may leave; `None` if nothing waits.
+    /// Time when a packet may leave; `None` if no packet waits.
     pub(crate) fn next_due_ns(&self, now_ns: u64) -> Option<u64> {
         self.tree.next_due(now_ns).map(|due| due.max(self.not_before_ns))
     }
@@ -193,12 +193,12 @@ impl Managed {
         self.tree.len() as usize
     }
 
-    /// Forgets the packets of a pool that goes.
+    /// Drops the packets of a removed pool.
     pub(crate) fn remove_pool(&mut self, pool: u32, gone: impl FnMut(Queued)) {
         self.tree.retain(|packet| packet.pool != pool, gone);
     }
 
-    /// Takes everything out, for any rates.
+    /// Takes everything out, ignoring rates.
     pub(crate) fn drain(&mut self, out: impl FnMut(Queued)) {
         self.tree.retain(|_| false, out);
     }
@@ -219,7 +219,7 @@ impl Managed {
         }
         let result = self.try_become(wanted, &mut left);
         if result.is_err() {
-            // Nodes without a name would be lost for good.
+            // Nodes without a name would be lost permanently.
             self.begin_anew(&mut left).map_err(|error| error.to_string())?;
         }
         let result = result.map_err(|error| error.to_string());
@@ -264,7 +264,7 @@ impl Managed {
         Ok(())
     }
 
-    /// Takes all queues out, those as well that a failed change has left behind.
+    /// Removes all queues, including remains of a failed change.
     fn begin_anew(&mut self, left: &mut impl FnMut(Queued)) -> Result<(), europa_queue::Error> {
         self.slices.clear();
         self.tree.remove(self.scheduler, left)?;
@@ -272,7 +272,7 @@ impl Managed {
         Ok(())
     }
 
-    /// Removes old nodes before it adds new ones: a number may go from one router to another, and
+    /// Removes old nodes before it adds new ones: a number may move from one router to another, and
     /// room from one slice to another.
     fn shrink(
         &mut self,
@@ -302,7 +302,7 @@ impl Managed {
         gone.into_iter().try_for_each(|id| self.tree.remove(id, &mut *left))
     }
 
-    /// A slice's part, new or as it has to change.
+    /// Adds or changes a slice's part.
     fn slice(
         &mut self,
         wanted: &SliceQueues,

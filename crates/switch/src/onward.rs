@@ -1,4 +1,4 @@
-//! Where an interface's frames go: into a port's queue, over a link, or to another machine.
+//! The destination of an interface's frames: a port's queue, a link, or another machine.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::tables::{Interface, Port, Shared, count};
 use crate::tunnels::{Leaving, Tunnels};
 use crate::worker::LONGEST_LIVE;
 
-/// The ways out of a worker.
+/// The outputs of a worker.
 pub(crate) struct Ways<'a> {
     pub(crate) ports: &'a mut Ports,
     /// By number of the interface.
@@ -30,17 +30,17 @@ impl Ways<'_> {
     }
 }
 
-/// The way onward of one interface's frames, looked up once a batch.
+/// The output of one interface's frames, looked up once a batch.
 pub(crate) enum Onward<'a> {
-    /// With the needs of its queues: pools, and the time.
+    /// With the data that its queues need: pools, and the time.
     Port(&'a mut Port, &'a Pools, u64),
-    /// To the worker that serves the port.
+    /// The worker that serves the port.
     Worker(&'a mut Outgoing),
-    /// To another router's interface.
+    /// Another router's interface.
     Link(End<'a>),
-    /// To another machine.
+    /// Another machine.
     Tunnel(Leaving<'a>),
-    /// The other end is not there: its router restarts.
+    /// The other end is missing, as its router restarts.
     Nowhere,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// How many frames of `interface` it takes now.
+    /// Number of frames of `interface` that it accepts now.
     #[inline]
     pub(crate) fn room(&self, interface: u32) -> u32 {
         match self {
@@ -81,7 +81,7 @@ impl<'a> Onward<'a> {
         port.queue.is_plain() && port.batching.segments(Instant::now())
     }
 
-    /// Whether `interface` may wait until there is room for so many frames.
+    /// Whether `interface` may wait until there is room for this number of frames.
     pub(crate) fn makes_room(&self, interface: u32, frames: u32) -> bool {
         match self {
             Self::Port(port, ..) => port.queue.is_plain() && self.room(interface) < frames,
@@ -89,7 +89,7 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// Passes one frame on, for which there is room, or drops it; 1 if it went over a link.
+    /// Passes one frame on, for which there is room, or drops it. Returns 1 if it went over a link.
     #[inline]
     pub(crate) fn pass(&mut self, shared: &Shared, from: &PoolView, packet: Queued) -> u64 {
         let delivery = match self {
@@ -147,7 +147,7 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// After a batch: wakes the receiver if it sleeps, and sends what leaves the machine.
+    /// Ends a batch: wakes the receiver if it sleeps, and sends packets to other machines.
     pub(crate) fn finish(&mut self, shared: &Shared) {
         match self {
             Self::Link(end) => end.pool.rouse(),

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub use self::stats::{InlineStats, LinkStats, PortStats, SwitchStats};
 pub use self::tunnel::{TunnelSettings, TunnelStats};
 
-/// How the two ways out of a device go on, for live frames and for those of a socket.
+/// How live frames and socket frames of a device are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ways {
     /// They join in one queue: a tap, a veth that cuts no segments.
@@ -22,7 +22,7 @@ pub enum Ways {
     /// They are two queues, and the kernel can be asked whether one of them is empty: a veth that
     /// cuts segments.
     Ask,
-    /// They are two queues, which a device empties when it gets to it: a network card.
+    /// They are two queues, which a device empties independently: a network card.
     Part,
 }
 
@@ -32,7 +32,7 @@ pub enum Order {
     /// The first: its descriptors and settings. Descriptors: those of [`START_DESCRIPTORS`], before
     /// the last of them those of [`WORKER_DESCRIPTORS`] for each worker.
     Start {
-        /// How many workers it has; see [`port_worker`].
+        /// Number of its workers; see [`port_worker`].
         workers: u32,
         /// The core on which each of them runs.
         cpus: Vec<u32>,
@@ -56,14 +56,14 @@ pub enum Order {
         of: PoolOf,
         /// Number of the worker that takes its router's packets, and that its router wakes.
         worker: u32,
-        /// Its router never sleeps, and so does its worker not.
+        /// Whether its router never sleeps, and so its worker does not either.
         busy: bool,
     },
-    /// A router that is to run inside this switch, on a pool that it serves. The router's own
-    /// orders have its settings. Descriptors: its control socket, the socket to which the next node
+    /// A router that will run inside this switch, on a pool that it serves. The router's own orders
+    /// have its settings. Descriptors: its control socket, the socket to which the next node
     /// connects, and its log.
     AddInline {
-        /// Number of the pool; when that is removed, the router goes.
+        /// Number of the pool; the router ends with it.
         pool: u32,
     },
     /// Forget a pool and drop every descriptor that names it.
@@ -71,7 +71,7 @@ pub enum Order {
         /// Number of the pool.
         pool: u32,
     },
-    /// A way out. Descriptors: a packet socket bound to the device, the socket through which its
+    /// An output. Descriptors: a packet socket bound to the device, the socket through which its
     /// losses are read, and for [`Ways::Ask`] the program of [`europa_substrate::Drained`].
     AddPort {
         /// Number of the port.
@@ -80,11 +80,11 @@ pub enum Order {
         device: u32,
         /// Its rate in bits a second, if known.
         rate_bits: Option<u64>,
-        /// Live frames may leave by it.
+        /// Whether live frames can be sent by it.
         live: bool,
         /// Whether live frames and those of a socket leave in the order in which they were sent.
         ways: Ways,
-        /// The device cuts a packet of merged TCP segments into the original ones.
+        /// Whether the device cuts a packet of merged TCP segments into the original ones.
         segments: bool,
     },
     /// The rate of a port from now on.
@@ -94,13 +94,13 @@ pub enum Order {
         /// Its rate in bits a second, if known.
         rate_bits: Option<u64>,
     },
-    /// A port's queues and their order, from now on. Waiting packets stay in their queues, if these
+    /// Replace a port's queues and their order. Waiting packets stay in their queues, if these
     /// stay. Descriptor, with queues: memory of [`QUEUE_BYTES`](crate::QUEUE_BYTES) for their
     /// statistics, always the same for a port.
     Queues {
         /// Number of the port.
         port: u32,
-        /// Without, first in, first out, each interface up to a share.
+        /// Without it: first in, first out, each interface up to a share.
         queues: Option<PortQueues>,
     },
     /// Forget a port.
@@ -114,9 +114,9 @@ pub enum Order {
         interface: u32,
         /// Pool of its router.
         pool: u32,
-        /// Number that its router gives it.
+        /// Its number in its router.
         local: u32,
-        /// Where its frames go.
+        /// The destination of its frames.
         to: Target,
         /// Source addresses it is bound to.
         bound: Vec<IpNet>,
@@ -132,18 +132,18 @@ pub enum Order {
         /// None: no rules.
         filtered_by: Option<FilteredBy>,
     },
-    /// Which interface rules mean by a number from now on. If it goes, the number means none.
+    /// Set the interface of a number in rules. If the interface is removed, the number means none.
     Way {
         /// The number in rules.
         number: u16,
-        /// Where it leads.
+        /// Its destination.
         way: Option<Way>,
     },
-    /// The connection that sends changes of rules from now on. Descriptor: one end of a connection
-    /// for [`FilterOrder`](crate::FilterOrder)s.
+    /// A new connection for changes of rules. Descriptor: one end of a connection for
+    /// [`FilterOrder`](crate::FilterOrder)s.
     Filters,
-    /// The effects of an interface's link from now on. Packets on the way arrive as they would
-    /// have; without an impairment, at once.
+    /// Replace the effects of an interface's link. Packets in transit arrive at their time; without
+    /// an impairment, at once.
     Impair {
         /// Number of the interface.
         interface: u32,
@@ -155,9 +155,9 @@ pub enum Order {
         /// Number of the interface.
         interface: u32,
     },
-    /// The way of an interface's frames to another machine, and back, from now on. Descriptors: a
-    /// UDP socket bound to the local address and port, which is used if no other tunnel has one,
-    /// and a UDP socket connected to the other machine.
+    /// Set the tunnel of an interface to another machine, in both directions. Descriptors: a UDP
+    /// socket bound to the local address and port, which is used if no other tunnel has one, and a
+    /// UDP socket connected to the other machine.
     Tunnel {
         /// Number of the interface that sends.
         interface: u32,
@@ -169,10 +169,10 @@ pub enum Order {
         /// Number of the interface.
         interface: u32,
     },
-    /// Hand over copies of the sockets that tunnels' packets come in by: for a node that has just
-    /// started. They come with [`Answer::Sockets`].
+    /// Hand over copies of the receiving sockets of tunnels, for a new node. They are sent with
+    /// [`Answer::Sockets`].
     TunnelSockets,
-    /// Tell how it goes.
+    /// Report the counters.
     Stats,
     /// List the served objects: for a node that has just started.
     Describe,
@@ -189,8 +189,8 @@ pub enum PoolOf {
     Relay,
 }
 
-/// Descriptors that come with [`Order::Start`], in this order; the names are those of
-/// the substrate's maps where there is one. To the last of them the next node connects.
+/// Descriptors that come with [`Order::Start`], in this order; the names are those of the
+/// substrate's maps where there is one. The next node connects to the last one.
 pub const START_DESCRIPTORS: [&str; 11] = [
     "interfaces",
     "encap",
@@ -205,7 +205,7 @@ pub const START_DESCRIPTORS: [&str; 11] = [
     "listening socket",
 ];
 
-/// Descriptors of each worker that come with [`Order::Start`].
+/// Descriptors of each worker in [`Order::Start`].
 pub const WORKER_DESCRIPTORS: [&str; 3] =
     ["transmit program", "doorbell", "what rings the doorbell"];
 
@@ -248,14 +248,13 @@ pub struct RouterQueues {
 /// A queue of a router on a port.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct QueueOf {
-    /// Its number, one of a kind in the slice; 0 for an interface's own, where packets wait
-    /// that name no other.
+    /// Its number, unique in the slice; 0 for an interface's own, for packets that name no other.
     pub number: u16,
     /// Number of the interface.
     pub interface: u32,
     /// Its settings.
     pub settings: QueueSettings,
-    /// Of an interface's own: nothing is dropped there. Its filler waits in its ring.
+    /// For an interface's own: packets are not dropped, but the interface waits.
     pub holds: bool,
 }
 
@@ -266,14 +265,14 @@ impl QueueOf {
     }
 }
 
-/// Where an interface's frames go.
+/// The destination of an interface's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Target {
     /// Out by a port.
     Port(u32),
     /// Into the pool of the router that has this interface.
     Link(u32),
-    /// To another machine, by the interface's own tunnel.
+    /// Another machine, by the interface's own tunnel.
     Tunnel,
 }
 
@@ -282,38 +281,38 @@ pub enum Target {
 pub struct FilteredBy {
     /// Number of the slice among filters.
     pub slice: u16,
-    /// Number that the slice's rules have for this interface; 0 if none of them names it.
+    /// Number of this interface in the slice's rules; 0 if none of them names it.
     pub interface: u16,
     /// The interface that leads to the router's own Linux.
     pub linux: Option<u32>,
 }
 
-/// How rules have packets leave by another interface, of the same router.
+/// How rules send packets by another interface of the same router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Way {
     /// Number of the interface.
     pub interface: u32,
-    /// The Ethernet address that they go to; if not said, that of before.
+    /// The new destination address; unchanged by default.
     pub destination: Option<[u8; 6]>,
-    /// They come from that interface's Ethernet address.
+    /// Whether they get that interface's Ethernet address as source.
     pub own_source: bool,
 }
 
 /// A switch's answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Answer {
-    /// It is done.
+    /// The order was carried out.
     Done,
-    /// It is not, and nothing has changed.
+    /// The order was refused, and changed nothing.
     Refused(String),
-    /// How it goes.
+    /// The counters.
     Stats(SwitchStats),
     /// The objects that it serves.
     Served(Served),
-    /// Where the statistics of a port's queues are: those of each slice, after it of each of its
-    /// routers, after that of each of its queues.
+    /// The places of the statistics of a port's queues: those of each slice, after it of each of
+    /// its routers, after that of each of its queues.
     Places(Vec<u32>),
-    /// The local addresses of the sockets that come with it, in their order.
+    /// The local addresses of the sockets that are sent with it, in order.
     Sockets(Vec<SocketAddr>),
 }
 
@@ -339,7 +338,7 @@ pub struct ServedInterface {
     pub interface: u32,
     /// Pool of its router.
     pub pool: u32,
-    /// Where its frames go.
+    /// The destination of its frames.
     pub to: Target,
     /// The link's effects on its sent packets.
     pub impairment: Option<Settings>,

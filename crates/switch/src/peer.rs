@@ -1,20 +1,20 @@
-//! A worker as the others see it: its doorbell, and its orders.
+//! A worker as seen by the others: its doorbell, and its orders.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 
 use nix::unistd::write;
 
-/// See the file. Everything in it is written by the worker itself, but for `ordered`.
+/// A worker's shared state. Only the worker itself writes it, except `ordered`.
 pub(crate) struct Peer {
     /// Rings its doorbell.
     rope: OwnedFd,
     asleep: AtomicBool,
-    /// It sleeps with packets before it that another worker has no room for.
+    /// Whether it sleeps with waiting packets for which another worker has no room.
     blocked: AtomicBool,
     /// There is an order for it.
     ordered: AtomicBool,
-    /// How many of its routers are active (high half) and busy (low half).
+    /// Numbers of its active routers (high half) and busy ones (low half).
     routers: AtomicU64,
 }
 
@@ -34,7 +34,7 @@ impl Peer {
         let _ = write(&self.rope, &[1]);
     }
 
-    /// Wakes it if it sleeps, after something was put where it will look.
+    /// Wakes it if it sleeps, after new work for it.
     pub(crate) fn wake(&self) {
         // Ordered after the published word, as its sleep is.
         fence(Ordering::SeqCst);
@@ -43,7 +43,7 @@ impl Peer {
         }
     }
 
-    /// Wakes it if it sleeps because there was no room, after something was taken.
+    /// Wakes it if it sleeps for lack of room, after room was made.
     pub(crate) fn has_room(&self) {
         fence(Ordering::SeqCst);
         if self.blocked.load(Ordering::Relaxed) {
@@ -57,25 +57,25 @@ impl Peer {
         self.wake();
     }
 
-    /// Whether there may be an order since this was asked last.
+    /// Whether there may be an order since the last call.
     #[inline]
     pub(crate) fn is_ordered(&self) -> bool {
         self.ordered.load(Ordering::Relaxed) && self.ordered.swap(false, Ordering::Acquire)
     }
 
-    /// Its next action. Checks of all wake-up sources come after this.
+    /// Sets whether it sleeps. Checks of all wake-up sources must follow.
     pub(crate) fn set_asleep(&self, asleep: bool, blocked: bool) {
         self.blocked.store(blocked, Ordering::Relaxed);
         self.asleep.store(asleep, Ordering::SeqCst);
         fence(Ordering::SeqCst);
     }
 
-    /// Tells how many of its routers are active and busy.
+    /// Sets the numbers of its active and busy routers.
     pub(crate) fn count(&self, active: u32, busy: u32) {
         self.routers.store(u64::from(active) << 32 | u64::from(busy), Ordering::Relaxed);
     }
 
-    /// How many of its routers are active and busy.
+    /// The numbers of its active and busy routers.
     pub(crate) fn routers(&self) -> (u32, u32) {
         let both = self.routers.load(Ordering::Relaxed);
         ((both >> 32) as u32, both as u32)

@@ -3,8 +3,8 @@
 use crate::queue::Queued;
 use crate::tables::{Pool, Shared};
 
-/// Every pool that this worker serves. Each round looks up the pools of all interfaces: a place
-/// in a list is found without the hash that a table of any numbers would cost.
+/// Every pool that this worker serves. Each round looks up the pools of all interfaces: a list by
+/// number is faster than a hash table.
 #[derive(Default)]
 pub(crate) struct Pools(Vec<Option<Box<Pool>>>);
 
@@ -33,7 +33,7 @@ impl Pools {
         self.0.get_mut(id as usize)?.take()
     }
 
-    /// Gives a packet's slot back, as it goes nowhere: if the pool is still there.
+    /// Returns the slot of a packet that is not sent, if the pool still exists.
     pub(crate) fn give_back(&self, shared: &Shared, packet: &Queued) {
         if let Some(pool) = self.get(&packet.pool) {
             shared.give_back(&pool.view, packet.pool, packet.word);

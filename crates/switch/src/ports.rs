@@ -4,8 +4,8 @@ use std::ops::{Deref, DerefMut};
 
 use crate::tables::Port;
 
-/// Every port that this worker serves. A router's packet finds its port's place by the port's
-/// number: there may be hundreds.
+/// Every port that this worker serves. A router's packet finds its port by number, as there may be
+/// hundreds.
 #[derive(Default)]
 pub(crate) struct Ports {
     all: Vec<Port>,

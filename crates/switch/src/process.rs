@@ -1,4 +1,4 @@
-//! The switch process: its parts at the start, and its threads, one a worker.
+//! The switch process: its parts at the start, and its threads, one for each worker.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -50,12 +50,12 @@ pub enum SwitchError {
     },
 }
 
-/// Runs a switch that takes its orders from `control`, and, when that node has gone, from the
-/// next one. It goes on until it is killed.
+/// Runs a switch that receives its orders from `control`, and after that node's end from the next
+/// one. It runs until it is killed.
 ///
 /// # Errors
-/// The reason for its end. A node that goes before it has sent the switch's identity ends the
-/// switch silently.
+/// The reason for its end. If the node closes before it has sent the switch's identity, the switch
+/// ends silently.
 pub fn run(control: OwnedFd) -> Result<(), SwitchError> {
     let mut orders: Channel<Answer, Order> = Channel::new(control);
     let (first, mut descriptors) = match orders.receive() {
@@ -87,7 +87,7 @@ fn start(order: Order, mut descriptors: Vec<OwnedFd>) -> Result<(Turning, Crew),
         return Err(SwitchError::Start);
     }
     let several = workers > 1;
-    // Those of the workers beside the first are not for routers.
+    // The cores of the workers after the first are not for routers.
     let cores = cores.saturating_sub(workers - 1).max(1);
     let mapping = |error| SwitchError::System { what: "mapping a table", error };
     let shared = Arc::new(Shared::new(
@@ -154,7 +154,7 @@ impl Drop for Ends {
     }
 }
 
-/// Has this thread run on one core. Where the kernel refuses, it stays where it is.
+/// Moves this thread to one core. If the kernel refuses, it stays on its core.
 fn move_to(cpu: u32) {
     let mut only = CpuSet::new();
     if only.set(cpu as usize).is_ok() {

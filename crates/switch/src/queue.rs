@@ -1,8 +1,8 @@
 //! A port's queue. First in, first out, with a share for each interface. A port with a rate,
 //! reservations or queues has the queue manager before that.
 //!
-//! A port without rate, reservations and queues stays without: nothing would ever wait in a
-//! tree, as all that has come is sent at once, and each packet would pay for five levels.
+//! A port without rate, reservations and queues has no tree: no packet would wait in it, as all
+//! packets are sent at once, and each packet would cost five levels.
 
 use std::collections::VecDeque;
 
@@ -16,25 +16,25 @@ use crate::tables::Shared;
 use crate::train::{MAX_HEADERS, Segment};
 
 /// Packets of one interface that may wait for a port: as many as a kick carries. An interface that
-/// sends faster than the port waits in its own transmit ring: it cannot displace other senders'
+/// sends faster than the port waits in its own transmit ring, so it cannot displace other senders'
 /// packets.
 pub const SHARE_PACKETS: u16 = 1024;
 
-/// Frames of at least so many bytes may be a stream's.
+/// Frames of at least this size may belong to a stream.
 const STREAM_BYTES: u16 = 512;
-/// So many waiting packets are checked, with those behind each...
+/// Number of waiting packets that are compared with their successors...
 const STREAM_LOOKS: usize = 8;
 /// ...and so many of these are followed by the next one of their stream, if merging is worth it.
 const STREAM_PAIRS: usize = 6;
 
-/// A descriptor that the switch holds, stamped with where it came from.
+/// A descriptor that the switch holds, stamped with its origin.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queued {
-    /// Slot masked, flags reduced to those a router may set.
+    /// Slot masked, flags reduced to those that a router may set.
     pub(crate) word: Word,
     pub(crate) interface: u32,
     pub(crate) pool: u32,
-    /// Bytes that go before it when it is sent.
+    /// Bytes of headers that are added when it is sent.
     pub(crate) before: u8,
     /// A queue of the slice's by its number; 0 is the interface's own.
     pub(crate) queue: u16,
@@ -42,9 +42,9 @@ pub(crate) struct Queued {
 
 /// Packets waiting for a port.
 pub(crate) struct PortQueue {
-    /// Those that may leave.
+    /// Packets that may leave.
     ready: VecDeque<Queued>,
-    /// How many of them belong to each interface.
+    /// Numbers of packets of each interface.
     shares: Box<[u16]>,
     pub(crate) peak: usize,
     managed: Option<Box<Managed>>,
@@ -62,7 +62,7 @@ impl PortQueue {
         self.ready.reserve(wanted.saturating_sub(self.ready.len()));
     }
 
-    /// How many packets of an interface can be added.
+    /// Number of packets that an interface can add.
     #[inline]
     pub(crate) fn room(&self, interface: u32) -> u32 {
         if let Some(managed) = &self.managed {
@@ -87,8 +87,8 @@ impl PortQueue {
         }
     }
 
-    /// Prefetches the memory that [`Self::push`] will touch for packets that name these queues: all
-    /// for the one that comes soon, its dependencies for the one that comes later.
+    /// Prefetches the memory that [`Self::push`] will touch for packets that name these queues:
+    /// everything for the next one, only the first part for a later one.
     #[inline]
     pub(crate) fn fetch_ahead(&self, interface: u32, soon: Option<u16>, later: Option<u16>) {
         if let Some(managed) = &self.managed {
@@ -125,7 +125,7 @@ impl PortQueue {
     pub(crate) fn pop(&mut self) -> Option<Queued> {
         let packet = self.ready.pop_front()?;
         if self.ready.is_empty() {
-            // From the start again: else it would wander through room for all interfaces.
+            // Begins at the start again: otherwise it would use memory for all interfaces.
             self.ready.clear();
         }
         if let Some(share) = self.shares.get_mut(packet.interface as usize) {
@@ -139,8 +139,8 @@ impl PortQueue {
         self.ready.front()
     }
 
-    /// Whether most waiting packets are segments of streams that can be merged. Read where routers
-    /// may write: it only decides by which way their packets leave.
+    /// Whether most waiting packets are segments of streams that can be merged. Routers may write
+    /// there, but it only decides how their packets are sent.
     pub(crate) fn is_stream(&self, pools: &Pools) -> bool {
         let places = self.ready.len().saturating_sub(1);
         if places < STREAM_LOOKS || self.ready[0].word.length() < STREAM_BYTES {
@@ -150,7 +150,7 @@ impl PortQueue {
         looks.filter(|at| self.is_followed(*at, pools)).count() >= STREAM_PAIRS
     }
 
-    /// Whether a packet and the one behind it are segments of a stream that can be merged.
+    /// Whether a packet and its successor are segments of a stream that can be merged.
     fn is_followed(&self, at: usize, pools: &Pools) -> bool {
         let segment = |packet: &Queued| {
             let length = usize::from(packet.word.length());
@@ -174,7 +174,7 @@ impl PortQueue {
         self.ready.len()
     }
 
-    /// When something may leave; `None` if nothing waits.
+    /// Time when a packet may leave; `None` if no packet waits.
     pub(crate) fn next_due_ns(&self, now_ns: u64) -> Option<u64> {
         if !self.ready.is_empty() {
             return Some(now_ns);
@@ -215,8 +215,8 @@ impl PortQueue {
         }
     }
 
-    /// Has packets wait in these queues, or first in, first out. Packets of a removed queue wait in
-    /// their interface's own. Returns the places of statistics.
+    /// Sets these queues, or first in, first out. Packets of a removed queue wait in their
+    /// interface's own. Returns the places of statistics.
     pub(crate) fn manage(
         &mut self,
         shared: &Shared,

@@ -1,9 +1,9 @@
 //! The events that wake a sleeping switch: the doorbell, the node, the wake-ups of routers, and
 //! packets from other machines.
 //!
-//! A router that is woken by the receive program will mostly have something to send. A
-//! core that has halted takes longer to come back than a router needs for a packet: the
-//! switch wakes up with the router, and both cores come back at the same time.
+//! A router that the receive program wakes will usually send a packet. A halted core takes longer
+//! to resume than a router needs for a packet. So the switch wakes up together with the router, and
+//! both cores resume at the same time.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -34,7 +34,8 @@ impl Sleeper {
         self.wakes.add(waker, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0))
     }
 
-    /// Not any more. Closing the descriptor would not do: others have it as well.
+    /// Stops watching a waker. Closing the descriptor would not suffice: other processes have it as
+    /// well.
     pub(crate) fn leave(&self, waker: impl AsFd) {
         // It was watched.
         let _ = self.wakes.delete(waker);
@@ -48,21 +49,21 @@ impl Sleeper {
         }
     }
 
-    /// Not any more.
+    /// Stops watching a socket.
     pub(crate) fn ignore(&self, socket: impl AsFd) {
-        // It may not be listened to.
+        // It may not be watched.
         let _ = self.sockets.delete(socket);
     }
 
-    /// Forgets the routers that were woken while the switch was awake.
+    /// Clears the routers that were woken while the switch was awake.
     pub(crate) fn forget_wakes(&self) {
         let mut events = [EpollEvent::empty(); 16];
         // A leftover wakes the switch once too often.
         let _ = self.wakes.wait(&mut events, EpollTimeout::ZERO);
     }
 
-    /// Sleeps until something happens, or `time` has passed. Whether an order has come: from the
-    /// node for this switch, or for a router inside it.
+    /// Sleeps until an event, or until `time` has passed. Returns whether there is an order: from
+    /// the node for this switch, or for a router inside it.
     ///
     /// # Errors
     /// The error of ppoll(2).
@@ -83,8 +84,7 @@ impl Sleeper {
             Err(error) => return Err(error),
         }
         if wait[2].any() == Some(true) {
-            // Not blocking: the doorbell is a pipe opened so. Events that it does not take at once
-            // ring again.
+            // The doorbell is a non-blocking pipe. Events that it does not take at once ring again.
             let _ = read(&self.doorbell, &mut [0; 4096]);
         }
         Ok(wait[0].any() == Some(true) || wait[1].any() == Some(true))

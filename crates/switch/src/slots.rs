@@ -1,9 +1,8 @@
-//! Free slots of pools: taken, given back, and set aside.
+//! Free slots of pools: taken, returned, and set aside.
 //!
-//! Free slots go round in a ring, the oldest first, so that all slots of a pool would be in use by
-//! turns. Each is half a page: with a few thousand of them, most accesses want an address
-//! translated that the CPU does not remember, and few lie in its caches. So a few stay in use, and
-//! the others wait aside for a burst.
+//! Free slots circulate in a ring, the oldest first, so that all slots of a pool would be used in
+//! turns. Each is half a page: with a few thousand of them, most accesses would miss the TLB and
+//! the caches. So only a few stay in use, and the others are set aside for a burst.
 
 use std::mem::offset_of;
 use std::sync::atomic::Ordering;
@@ -14,17 +13,17 @@ use europa_substrate::layout::PoolState;
 
 use crate::tables::Shared;
 
-/// So many free slots of a pool stay in use: twice the number that a router or the switch takes at
-/// a time.
+/// Number of free slots of a pool that stay in use: twice the number that a router or the switch
+/// takes at a time.
 const STAY: u32 = 256;
 /// At most so many are set aside at a time.
 const AT_ONCE: u32 = 256;
 
 impl Shared {
-    /// Takes a free slot of a pool, and holds it: a copy of a packet goes there.
+    /// Takes and holds a free slot of a pool for a copy of a packet.
     pub(crate) fn hold_free(&self, view: &PoolView, pool: u32) -> Option<u32> {
         let slot = self.take_free(view, pool)?.slot() & (view.layout().geometry.slots - 1);
-        // A slot that is held already was returned twice: leave it to its holder.
+        // A slot that is already held was returned twice: it stays with its holder.
         self.held.take(pool, slot).then_some(slot)
     }
 
@@ -74,8 +73,8 @@ impl Shared {
         } else {
             (view.recycle(), offset_of!(PoolState, recycle_tail))
         };
-        // In this order: a switch that ends between the two loses a slot, and not a slot's packets,
-        // as it would if the slot were given twice.
+        // In this order: a switch that ends between the two loses a slot; in the other order, the
+        // slot would be returned twice.
         self.held.give(pool, slot);
         ring::put_unbounded(ring, self.pool_state.atomic_u32(pool, tail), free);
     }
@@ -93,7 +92,7 @@ impl Shared {
         for _ in 0..free.saturating_sub(STAY).min(AT_ONCE) {
             let Some(word) = ring::take_shared(view.recycle(), head) else { break };
             let slot = word.slot() & (slots - 1);
-            // A slot that is held was returned twice: leave it to its holder.
+            // A held slot was returned twice: it stays with its holder.
             if self.held.has(pool, slot) {
                 continue;
             }

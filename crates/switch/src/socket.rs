@@ -1,6 +1,6 @@
-//! The socket way: frames are copied into private memory, checked there, and handed
-//! to the device in one system call. For small batches, for frames too long for live
-//! ones, for streams of TCP, and for devices without live frames.
+//! Sending by sockets: frames are copied into private memory, checked there, and handed to the
+//! device in one system call. For small batches, for frames too long for live ones, for streams of
+//! TCP, and for devices without live frames.
 
 use std::io::IoSlice;
 use std::ops::Range;
@@ -26,7 +26,7 @@ use crate::train::{MAX_HEADERS, OFFLOAD_BYTES, Train};
 pub(crate) const BATCH: usize = 64;
 /// Room for one frame and its outer headers.
 const FRAME_BYTES: usize = 16384 + 128;
-/// Room for all packets of one system call: not more than stays near the core.
+/// Room for all packets of one system call, small enough for the core's cache.
 const OUTBOX_BYTES: usize = 512 << 10;
 
 /// A packet socket bound to a port's device.
@@ -55,9 +55,9 @@ pub(crate) struct Outbox {
 /// A packet for the socket: its changes, and the frame.
 struct Copied {
     start: usize,
-    /// Of the frame.
+    /// Length of the frame.
     length: usize,
-    /// How many frames it is.
+    /// Number of frames in it.
     frames: u64,
     interface: u32,
     counted_bytes: u64,
@@ -69,7 +69,7 @@ struct Copied {
     rest: Option<Rest>,
 }
 
-/// Payload that the kernel copies out of the pool: offset and bytes, and what holds the slot.
+/// Payload that the kernel copies from the pool: offset and bytes, and the holder of the slot.
 #[derive(Clone, Copy)]
 struct Rest {
     offset: usize,
@@ -92,9 +92,9 @@ impl Copied {
 pub(crate) struct Sent {
     /// Frames that the device took.
     pub(crate) frames: u64,
-    /// It took merged segments.
+    /// Whether it accepted merged segments.
     pub(crate) merged: bool,
-    /// It refused such. One that does not segment does, and one whose link is down.
+    /// Whether it refused some. A device without segmentation does, and one whose link is down.
     pub(crate) merged_refused: bool,
 }
 
@@ -116,8 +116,8 @@ impl Outbox {
         self.packets.last().map_or(0, Copied::end)
     }
 
-    /// Copies a frame, checks the copy and keeps it to be sent, with the one before it if it may
-    /// be merged; counts a refusal. The slot is not needed any more.
+    /// Copies a frame, checks the copy and keeps it for sending, merged with the former one if
+    /// possible; counts a refusal. Afterwards the slot is not needed.
     pub(crate) fn add(
         &mut self,
         shared: &Shared,
@@ -245,8 +245,8 @@ impl Outbox {
         true
     }
 
-    /// Copies a frame's payload behind the last packet, if it is the next segment of its stream.
-    /// It needs no check of its own: it has no header that the first one has not.
+    /// Appends a frame's payload to the last packet, if it is the next segment of its stream. It
+    /// needs no separate check, as its headers are those of the first one.
     fn merge(&mut self, view: &PoolView, interface: u32, offset: usize, length: usize) -> bool {
         let Self { memory, packets, train: Some(train), .. } = self else { return false };
         let Some(last) = packets.last_mut().filter(|last| last.interface == interface) else {
@@ -269,7 +269,7 @@ impl Outbox {
         true
     }
 
-    /// Nothing more is merged with the last packet.
+    /// Ends merging with the last packet.
     fn close(&mut self) {
         if let (Some(train), Some(last)) = (self.train.take(), self.packets.last()) {
             let offload = train.finish(&mut self.memory[last.frame()]);
@@ -291,8 +291,8 @@ impl Outbox {
         leaving(shared, &Leaving { taps, interface, bytes, outer, tagged, cause, time_ns });
     }
 
-    /// Sends all copies. Those that the device does not take are lost, and counted.
-    /// The slots of super-packets are given back.
+    /// Sends all copies. Those that the device does not accept are lost and counted. Returns the
+    /// slots of super-packets.
     pub(crate) fn send(&mut self, shared: &Shared, pools: &Pools, socket: &Socket) -> Sent {
         self.close();
         let packets = &self.packets;
@@ -312,7 +312,7 @@ impl Outbox {
         let addresses: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
         let mut sent = Sent::default();
         let mut from = 0;
-        // Before they leave: an answer may be here before the call returns.
+        // Before they are sent, as an answer may arrive before the call returns.
         let tapped = packets.iter().any(|packet| packet.taps != 0).then(Record::now_ns);
         while from < packets.len() {
             let result = sendmmsg(
@@ -338,7 +338,7 @@ impl Outbox {
                     from += taken;
                 }
                 Err(Errno::EINTR) => {}
-                // The first packet was refused: the rest may still go.
+                // The first packet was refused: the others may still be sent.
                 Err(why) => {
                     let packet = &packets[from];
                     count!(shared, packet.interface, tx_drop_device, packet.frames);

@@ -36,18 +36,18 @@ pub(crate) struct Pool {
     pub(crate) of: PoolOf,
     /// The worker that takes its router's packets.
     pub(crate) worker: u32,
-    /// Its router never sleeps.
+    /// Whether its router never sleeps.
     pub(crate) busy: bool,
-    /// Slots that packets on the way over links hold.
+    /// Slots of packets in transit over links.
     pub(crate) on_the_way: Cell<u32>,
-    /// Packets that a process has sent since busy ones were counted.
+    /// Packets sent by the router's process since the last count.
     pub(crate) sent: Cell<u32>,
     /// Places of its interfaces.
     pub(crate) interfaces: Vec<usize>,
 }
 
 impl Pool {
-    /// Wakes the router if it sleeps, after something was put into its rings.
+    /// Wakes the router if it sleeps, after new packets in its rings.
     pub(crate) fn rouse(&self) {
         // Ordered after the words were published, as the other side's sleep is.
         fence(Ordering::SeqCst);
@@ -65,7 +65,7 @@ impl Pool {
     }
 }
 
-/// How sleepers learn that something is in a pool.
+/// How sleepers learn of packets in a pool.
 pub(crate) enum Wake {
     /// The router.
     Router {
@@ -76,7 +76,7 @@ pub(crate) enum Wake {
     },
     /// This worker, if it fills the receive rings itself.
     Switch(Waker),
-    /// Another worker, which does.
+    /// Another worker, which fills them.
     Worker(Arc<Peer>),
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Interface {
     pub(crate) local: u32,
     pub(crate) to: Target,
     pub(crate) policy: Policy,
-    /// Bytes that go before its frames.
+    /// Bytes of headers before its frames.
     pub(crate) before: u8,
     /// Bytes that its frames may have.
     pub(crate) lengths: RangeInclusive<u16>,
@@ -108,11 +108,11 @@ pub(crate) struct Interface {
     pub(crate) impairment: Option<Box<Impairment<Queued>>>,
     /// The slice whose rules hold for its packets.
     pub(crate) filtered_by: Option<FilteredBy>,
-    /// It has no router: frames are taken from its receive ring.
+    /// Whether it has no router: frames are taken from its receive ring.
     pub(crate) relay: bool,
     /// It is in [`Tables::awake`].
     pub(crate) awake: bool,
-    /// Where its packets come from if another worker serves its router, and this one its port.
+    /// The source of its packets if another worker serves its router, and this one its port.
     pub(crate) incoming: Option<Incoming>,
 }
 
@@ -129,14 +129,13 @@ pub(crate) struct Port {
     pub(crate) queue: PortQueue,
     pub(crate) socket: Socket,
     pub(crate) losses: Losses,
-    /// Returns whether live frames have arrived, where the kernel knows.
+    /// Checks whether live frames have arrived, if the kernel can tell.
     pub(crate) drained: Option<Drained>,
     pub(crate) batching: Batching,
 }
 
 impl Port {
-    /// Whether all that was sent this way has left the device, or is where it led to. `None` if
-    /// unknown.
+    /// Whether all frames sent this way have left the device, or have arrived. `None` if unknown.
     pub(crate) fn has_left(&self, way: Way) -> Option<bool> {
         match way {
             Way::Live => Some(self.drained.as_ref()?.is(self.id)),
@@ -186,7 +185,7 @@ impl Shared {
     pub(crate) fn add(&self, interface: u32, field: usize, by: u64) {
         let row = interface * self.counter_rows + self.counter_rows - 1;
         let counter = self.counters.atomic_u64(row, field);
-        // The row is the switch's own.
+        // Only the switch writes this row.
         if self.held.several {
             counter.fetch_add(by, Ordering::Relaxed);
         } else {
@@ -200,13 +199,13 @@ impl Shared {
         (first..first + self.counter_rows).map(|row| self.counters.get(row))
     }
 
-    /// Where in its receive ring the next frame for an interface goes.
+    /// Position of an interface's next frame in its receive ring.
     #[inline]
     pub(crate) fn rx_tail(&self, interface: u32, odd: bool) -> &AtomicU32 {
         self.cursor(interface, offset_of!(layout::Interface, rx_tail), odd)
     }
 
-    /// Where in its transmit ring the next frame of an interface comes from.
+    /// Position of an interface's next frame in its transmit ring.
     #[inline]
     pub(crate) fn tx_head(&self, interface: u32, odd: bool) -> &AtomicU32 {
         self.cursor(interface, offset_of!(layout::Interface, tx_head), odd)
@@ -217,7 +216,7 @@ impl Shared {
         self.interfaces.atomic_u32(interface, both + usize::from(odd) * size_of::<u32>())
     }
 
-    /// Captures that want the frames of an interface, a bit each.
+    /// Captures of an interface, a bit each.
     pub(crate) fn taps_of(&self, interface: u32) -> u32 {
         let taps = self.interfaces.atomic_u32(interface, offset_of!(layout::Interface, taps));
         taps.load(Ordering::Relaxed)
@@ -236,8 +235,8 @@ impl Shared {
     }
 }
 
-/// Everything that orders change. Each worker has all pools and interfaces in its own tables, and the
-/// ports that it serves.
+/// Everything that orders change. Each worker has all pools and interfaces in its own tables, and
+/// the ports that it serves.
 #[derive(Default)]
 pub(crate) struct Tables {
     /// Which worker this is.
@@ -251,17 +250,17 @@ pub(crate) struct Tables {
     pub(crate) busy: bool,
     /// Interfaces whose rings are checked in every round: another thread fills them.
     pub(crate) polled: Vec<usize>,
-    /// Interfaces of routers inside this switch that may have sent something since their rings
-    /// were found empty: of a thousand such routers, few have had a turn.
+    /// Interfaces of routers inside this switch that may have sent packets since their rings were
+    /// found empty: of a thousand such routers, few have had a turn.
     pub(crate) awake: Vec<usize>,
     /// Interfaces whose packets another worker hands over.
     pub(crate) incoming: Vec<usize>,
-    /// By number of the interface, where packets go whose port another worker serves.
+    /// Outgoing rings by number of the interface, if another worker serves the port.
     pub(crate) outgoing: Vec<Option<Outgoing>>,
     pub(crate) ports: Ports,
     /// Links to other machines.
     pub(crate) tunnels: Tunnels,
-    /// How many interfaces have an impairment: none is the rule, and costs nothing.
+    /// Number of interfaces with an impairment: usually 0, which costs nothing.
     pub(crate) impaired: usize,
     /// Statistics of impairments whose interface is away because its router restarts.
     pub(crate) past: HashMap<u32, Statistics>,
@@ -270,7 +269,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// After interfaces or pools have come or gone.
+    /// Updates lists after interfaces or pools were added or removed.
     pub(crate) fn arrange(&mut self) {
         let Self { worker, pools, interfaces, places, polled, awake, incoming, .. } = self;
         for list in [&mut *places, &mut *polled, &mut *awake, &mut *incoming] {
@@ -296,7 +295,7 @@ impl Tables {
         }
     }
 
-    /// The router on this pool, inside this switch, may have sent something.
+    /// Notes that the router on this pool, inside this switch, may have sent packets.
     #[inline]
     pub(crate) fn awaken(&mut self, pool: u32) {
         let Self { pools, interfaces, awake, .. } = self;
@@ -308,7 +307,7 @@ impl Tables {
         }
     }
 
-    /// Whether something stands in an interface's ring.
+    /// Whether an interface's ring has packets.
     pub(crate) fn has_sent(&self, interface: &Interface) -> bool {
         let pool = self.pools.get(&interface.pool);
         pool.is_some_and(|pool| interface.ring(pool).peek(interface.head).is_some())
@@ -337,7 +336,7 @@ impl Tables {
         }
     }
 
-    /// An interface goes: rules do not lead there any more.
+    /// Removes ways to a removed interface.
     pub(crate) fn forget_way(&mut self, interface: u32) {
         if let Some(filters) = &mut self.filters {
             filters.forget(interface);

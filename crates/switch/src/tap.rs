@@ -7,15 +7,15 @@ use europa_substrate::tap::{Direction, Record, Way};
 
 use crate::tables::Shared;
 
-/// A frame in private memory, as it leaves.
+/// A departing frame in private memory.
 pub(crate) struct Leaving<'a> {
     pub(crate) taps: u32,
     pub(crate) interface: u32,
-    /// With the headers put before or into it.
+    /// Including the added headers.
     pub(crate) bytes: &'a [u8],
     /// Bytes of outer headers, which the router does not see.
     pub(crate) outer: usize,
-    /// It has a VLAN tag that the router does not see.
+    /// Whether it has a VLAN tag that the router does not see.
     pub(crate) tagged: bool,
     /// 0, or the number of the counter of its drop.
     pub(crate) cause: u8,
@@ -51,12 +51,12 @@ pub(crate) fn leaving(shared: &Shared, frame: &Leaving<'_>) {
 
 /// A frame that a link does not pass on.
 pub(crate) struct Lost<'a> {
-    /// The interface that it is for, and its taps.
+    /// Its interface, with its taps.
     pub(crate) interface: u32,
     pub(crate) taps: u32,
     /// Whether that one sent it.
     pub(crate) direction: Direction,
-    /// Where it lies.
+    /// The memory that contains it.
     pub(crate) memory: &'a Mapping,
     pub(crate) offset: usize,
     pub(crate) length: u32,
@@ -86,7 +86,7 @@ pub(crate) struct Crossing<'a> {
     /// Interfaces and their taps.
     pub(crate) from: (u32, u32),
     pub(crate) to: (u32, u32),
-    /// Where it lies.
+    /// The memory that contains it.
     pub(crate) memory: &'a Mapping,
     pub(crate) offset: usize,
     pub(crate) length: u32,
@@ -94,7 +94,7 @@ pub(crate) struct Crossing<'a> {
     pub(crate) cause: u8,
 }
 
-/// Records a frame that goes over a link, or that cannot, for both ends.
+/// Records a frame that crosses a link, or fails to, for both ends.
 #[cold]
 pub(crate) fn crossing(shared: &Shared, frame: &Crossing<'_>) {
     let nowhere = frame.cause == cause!(tx_drop_length);
@@ -102,7 +102,7 @@ pub(crate) fn crossing(shared: &Shared, frame: &Crossing<'_>) {
         time_ns: Record::now_ns(),
         interface: frame.from.0,
         length: frame.length,
-        // One with a bad length does not lie in its slot.
+        // A frame with a bad length is not inside its slot.
         captured: if nowhere { 0 } else { frame.length },
         direction: Direction::Out,
         cause: if frame.cause == 0 || nowhere { frame.cause } else { cause!(tx_drop_link) },

@@ -1,13 +1,13 @@
 //! Segments of a TCP stream that leave as one packet.
 //!
-//! A device that segments TCP (TSO) takes consecutive segments as one packet with the place of the
-//! cuts, and sends the same segments. A receiver on this machine gets it uncut, as if it had merged
+//! A device that segments TCP (TSO) accepts consecutive segments as one packet with the segment
+//! size, and sends the same segments. A receiver on this machine gets it uncut, as if it had merged
 //! them itself (GRO). This is the gain: the kernel does its work for a packet, and for an
 //! acknowledgement, once for forty segments.
 //!
 //! The rules are those of the kernel's own merging (`tcp_gro_receive`). Only segments that cutting
-//! restores are merged, and only with right checksums, as the packet gets a new one, which would be
-//! right for any.
+//! restores are merged, and only with correct checksums, as the packet gets a new checksum, which
+//! would hide an error.
 
 use europa_packet::checksum::{self, Sum};
 use europa_packet::{
@@ -17,14 +17,14 @@ use europa_packet::{
 /// Most bytes of headers: Ethernet, IPv6, and TCP with all options it can have.
 pub(crate) const MAX_HEADERS: usize = 14 + 40 + 60;
 
-/// Bytes that stand before each frame on a packet socket: `struct virtio_net_hdr`.
+/// Bytes before each frame on a packet socket: `struct virtio_net_hdr`.
 pub(crate) const OFFLOAD_BYTES: usize = 10;
 
 /// Longest packet: a device's default (`gso_max_size` is 65,536, exclusive).
 const MAX_BYTES: usize = 65_535;
 
-/// Least bytes of payload of a segment that is merged with the next one: fewer than 48 no sender
-/// makes of a stream (`TCP_MIN_SND_MSS`).
+/// Least payload of a segment that is merged with the next one: no sender of a stream makes shorter
+/// ones (`TCP_MIN_SND_MSS`).
 pub(crate) const MIN_PAYLOAD: usize = 48;
 
 pub(crate) const NETWORK: usize = EthernetHeader::LEN;
@@ -35,8 +35,8 @@ const NEEDS_CHECKSUM: u8 = 1;
 const TCP_IPV4: u8 = 1;
 const TCP_IPV6: u8 = 4;
 
-/// Whether a frame of `length` bytes that begins with `head` is of IPv4, and where its TCP header
-/// is. `None` for all but TCP right behind a plain IP header.
+/// Whether a frame of `length` bytes that begins with `head` is IPv4, and the offset of its TCP
+/// header. `None` unless TCP follows a plain IP header.
 pub(crate) fn protocols(head: &[u8], length: usize) -> Option<(bool, usize)> {
     let (ethernet, rest) = EthernetHeader::parse(head)?;
     match ethernet.ether_type {
@@ -71,7 +71,7 @@ pub(crate) fn pseudo(ipv4: bool, frame: &[u8], bytes: usize) -> Option<Sum> {
     })
 }
 
-/// The header, before a packet on the socket, of one that the device is to cut.
+/// The header before a packet on the socket that the device must cut.
 pub(crate) fn offload(
     ipv4: bool,
     headers: usize,
@@ -97,13 +97,13 @@ pub(crate) struct Segment {
     headers: usize,
     payload: usize,
     sequence: u32,
-    /// The sender wants it to be delivered at once: later segments are not merged with it.
+    /// Whether the sender requests immediate delivery: later segments are not merged with it.
     push: bool,
 }
 
 impl Segment {
     /// The segment in a frame of `length` bytes that begins with `head`; `None` if it may not be
-    /// merged. `head` is all of it or at least [`MAX_HEADERS`].
+    /// merged. `head` is the whole frame or at least [`MAX_HEADERS`].
     pub(crate) fn parse(head: &[u8], length: usize) -> Option<Self> {
         let (ipv4, transport) = protocols(head, length)?;
         let tcp = TcpHeader::at(head, transport)?;
@@ -119,7 +119,7 @@ impl Segment {
         })
     }
 
-    /// Whether `next` is the segment behind this one, by headers alone, and may be merged with it.
+    /// Whether `next` is the next segment by its headers, and may be merged.
     pub(crate) fn is_followed_by(&self, head: &[u8], next: &Self, next_head: &[u8]) -> bool {
         !self.push
             && next.sequence == self.sequence.wrapping_add(self.payload as u32)
@@ -127,7 +127,7 @@ impl Segment {
             && self.is_like(head, next, next_head)
     }
 
-    /// Whether headers are the same but for the fields that differ between segments.
+    /// Whether headers are equal except for the fields that differ between segments.
     fn is_like(&self, head: &[u8], other: &Self, other_head: &[u8]) -> bool {
         let Self { ipv4, transport, headers, .. } = *self;
         if (other.ipv4, other.transport, other.headers) != (ipv4, transport, headers) {
@@ -162,18 +162,18 @@ impl Segment {
     }
 }
 
-/// Segments of one stream that follow each other, payload behind payload.
+/// Successive segments of one stream with joined payload.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Train {
     first: Segment,
-    /// Whether the first one's checksums have been looked at.
+    /// Whether the first one's checksums have been checked.
     intact: bool,
     last: Segment,
     pub(crate) segments: u16,
 }
 
 impl Train {
-    /// Begins with a frame, if it may be merged with later ones.
+    /// Begins with a frame, if later ones may be merged with it.
     pub(crate) fn begin(frame: &[u8]) -> Option<Self> {
         let first = Segment::parse(frame, frame.len())?;
         Some(Self { first, intact: false, last: first, segments: 1 })
@@ -185,11 +185,11 @@ impl Train {
     }
 
     /// The payload of a frame of `length` bytes that begins with `head`, if it is the next one of
-    /// the stream: only this is added. `frame` is the train as it is.
+    /// the stream: only this is appended. `frame` is the present train.
     pub(crate) fn next(&mut self, frame: &[u8], head: &[u8], length: usize) -> Option<Segment> {
         let next = Segment::parse(head, length)?;
         let follows = self.last.is_followed_by(frame, &next, head)
-            // Only the last one may be shorter.
+            // Only the last segment may be shorter.
             && self.last.payload == self.first.payload
             && self.first.payload >= MIN_PAYLOAD
             && frame.len() + next.payload <= MAX_BYTES
@@ -201,8 +201,8 @@ impl Train {
         (follows && self.intact).then_some(next)
     }
 
-    /// Whether an IPv4 packet has the identification that cutting would give it, if that means
-    /// anything (RFC 6864: not if it may not be fragmented).
+    /// Whether an IPv4 packet has the identification that cutting would give it; ignored if it may
+    /// not be fragmented (RFC 6864).
     fn is_numbered(&self, frame: &[u8], head: &[u8]) -> bool {
         if !self.first.ipv4 {
             return true;
@@ -222,8 +222,8 @@ impl Train {
         intact
     }
 
-    /// Makes one packet of it: lengths and checksums of `frame`. Returns the header before it on
-    /// the socket.
+    /// Makes one packet of it: sets lengths and checksums of `frame`. Returns the header before it
+    /// on the socket.
     pub(crate) fn finish(&self, frame: &mut [u8]) -> [u8; OFFLOAD_BYTES] {
         let Self { first, last, segments, .. } = self;
         let bytes = frame.len() - first.transport;
@@ -260,7 +260,7 @@ mod tests {
         options: usize,
         segment: usize,
         segments: usize,
-        /// Of the last segment.
+        /// Length of the last segment.
         last: usize,
         push: bool,
         sequence: u32,
@@ -323,7 +323,7 @@ mod tests {
             frame
         }
 
-        /// Puts in the checksums that belong to the rest of a frame.
+        /// Sets the checksums for the rest of a frame.
         fn complete(&self, frame: &mut [u8]) {
             if self.ipv4 {
                 let ip = Ipv4Header::at_mut(frame, NETWORK).unwrap();
@@ -444,7 +444,7 @@ mod tests {
             let merged = merge(&frames);
             prop_assert_eq!(merged.len(), 2);
             prop_assert_eq!(&merged[1].1, &frames[1]);
-            // As the first one, it is sent as it is.
+            // A first segment is sent unchanged.
             frames.swap(0, 1);
             prop_assert_eq!(&merge(&frames)[0].1, &frames[0]);
         }
@@ -462,7 +462,7 @@ mod tests {
 
     #[test]
     fn only_what_cutting_gives_back_is_merged() {
-        // Of the second frame, whose checksums are right again afterwards.
+        // In the second frame, with checksums corrected afterwards.
         let tcp = PLAIN.transport();
         let changes: [(&str, usize, u8); 14] = [
             ("destination", 0, 4),
@@ -486,7 +486,7 @@ mod tests {
             PLAIN.complete(&mut frames[1]);
             assert_eq!(merge(&frames).len(), 3, "{what}");
         }
-        // Identification means something where packets may be fragmented, and only there.
+        // Identification matters only in packets that may be fragmented.
         for (may_be_fragmented, packets) in [(true, 3), (false, 1)] {
             let stream = Stream { may_be_fragmented, ..PLAIN };
             let mut frames = stream.frames();
@@ -509,7 +509,7 @@ mod tests {
             let segments: Vec<u16> = merge(&frames).iter().map(|packet| packet.2).collect();
             assert_eq!(segments, [3, 3], "{stream:?}");
         }
-        // Not worth it, and padded to more than the packet.
+        // Too small for a gain, and padded to more than the packet.
         let tiny = Stream { segment: MIN_PAYLOAD - 1, last: 1, ..PLAIN };
         assert_eq!(merge(&tiny.frames()).len(), 3);
         let mut padded = PLAIN.frames();

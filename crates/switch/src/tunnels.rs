@@ -1,7 +1,7 @@
-//! Links to other machines: frames leave and come in by UDP sockets that the node has opened.
+//! Links to other machines: frames are sent and received by UDP sockets that the node has opened.
 //!
-//! Each worker sends the frames of its own routers. The first worker takes all packets that come in:
-//! a socket is for all links with the same local address and port.
+//! Each worker sends the frames of its own routers. The first worker receives all packets: a socket
+//! serves all links with the same local address and port.
 
 mod inbox;
 mod outbox;
@@ -20,11 +20,11 @@ use crate::orders::{TunnelSettings, TunnelStats};
 use crate::pools::Pools;
 use crate::tables::{Shared, count};
 
-/// After a look without a packet, the sockets of a worker that is awake are not looked at for so
-/// long: a look is a system call. One that sleeps is woken.
+/// Time for which an awake worker does not check its sockets after one check without packets: a
+/// check is a system call. A sleeping worker is woken.
 const PAUSE: Duration = Duration::from_micros(10);
 
-/// Packets that are taken in a round.
+/// Most packets that are received in a round.
 const MOST_PACKETS: u64 = 256;
 
 /// The end of a link to another machine.
@@ -36,7 +36,7 @@ pub(crate) struct Tunnel {
     sent: TunnelStats,
 }
 
-/// A socket for packets that come in, and the links that they are of.
+/// A receiving socket, and its links.
 struct Underlay {
     local: SocketAddr,
     socket: OwnedFd,
@@ -51,12 +51,12 @@ pub(crate) struct Tunnels {
     all: Vec<Option<Box<Tunnel>>>,
     underlays: Vec<Underlay>,
     outbox: Outbox,
-    /// For IPv4, and for IPv6: the kernel leaves the length of the last address there.
+    /// For IPv4 and for IPv6: the kernel keeps the length of the last address there.
     inboxes: [Inbox; 2],
     look_at: Option<Instant>,
-    /// Packets that came in and are of no link.
+    /// Received packets of no link.
     pub(crate) foreign: u64,
-    /// Packets that came in and are none of Europa's.
+    /// Received packets that are not Europa's.
     pub(crate) malformed: u64,
 }
 
@@ -92,14 +92,14 @@ impl Tunnels {
         Some(Leaving { tunnel, outbox: &mut self.outbox })
     }
 
-    /// Whether there is a socket to look at.
+    /// Whether there is a socket to check.
     #[inline]
     pub(crate) fn listens(&self) -> bool {
         !self.underlays.is_empty()
     }
 
     /// Sets up or changes the tunnel of an interface. Sequence, counters and unfinished frames of
-    /// one that is there stay.
+    /// an existing one stay.
     pub(crate) fn set(
         &mut self,
         interface: u32,
@@ -166,7 +166,7 @@ impl Tunnels {
         self.underlays.retain(|underlay| !underlay.links.is_empty());
     }
 
-    /// The sockets that packets come in by.
+    /// The receiving sockets.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = (SocketAddr, &OwnedFd)> {
         self.underlays.iter().map(|underlay| (underlay.local, &underlay.socket))
     }
@@ -185,7 +185,7 @@ impl Tunnels {
         all.collect()
     }
 
-    /// Takes packets that have come in; returns how many, and how many frames went to interfaces.
+    /// Receives packets. Returns their number, and the number of frames for interfaces.
     pub(crate) fn receive(
         &mut self,
         pools: &Pools,
@@ -233,11 +233,11 @@ impl Tunnels {
     }
 }
 
-/// Frames on their way to interfaces.
+/// Frames for interfaces.
 struct Arriving<'a> {
     pools: &'a Pools,
     shared: &'a Shared,
-    /// The end of the last frame: mostly that of the next one.
+    /// The end of the last frame, usually also of the next one.
     last: Option<(u32, End<'a>)>,
     frames: u64,
 }

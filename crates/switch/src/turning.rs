@@ -1,4 +1,4 @@
-//! A worker's loop: rounds while there is something to do, orders between them, sleep.
+//! A worker's loop: rounds while there is work, orders between them, sleep.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::worker::Worker;
 /// A busy worker looks for orders this often.
 const ORDERS_EVERY: Duration = Duration::from_millis(1);
 
-/// It counts so often how many routers are busy.
+/// Interval at which it counts busy routers.
 const COUNT_EVERY: Duration = Duration::from_millis(4);
 /// However many are, the switch naps no longer.
 const LONGEST_NAP: Duration = Duration::from_micros(800);
 
-/// Where a worker's orders come from.
+/// The source of a worker's orders.
 pub(crate) enum Orders {
     /// The node: the first worker's.
     Node(Served<Answer, Order>, Crew),
@@ -33,7 +33,7 @@ pub(crate) enum Orders {
 }
 
 impl Orders {
-    /// Ready when there is one; those of a desk ring the doorbell.
+    /// Readable if there is one; a desk rings the doorbell instead.
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Node(orders, _) => Some(orders.as_fd()),
@@ -74,7 +74,7 @@ pub(crate) struct Turning {
 }
 
 impl Turning {
-    /// Goes on until something fails.
+    /// Runs until a failure.
     pub(crate) fn serve(&mut self, mut orders: Orders) -> Result<(), SwitchError> {
         self.set_asleep(false);
         let mut looked = Instant::now();
@@ -168,10 +168,10 @@ impl Turning {
         }
     }
 
-    /// Sleeps until a router rings or is woken, the node has an order, something is
-    /// received for a relay or a router inside this switch, a timer of one is due, a packet
-    /// arrives over a link with a delay, or may leave by a port with a rate, or another worker
-    /// hands something over. Whether there is an order.
+    /// Sleeps until one of these events: a router rings or is woken, the node has an order, a
+    /// packet is received for a relay or a router inside this switch, a router's timer is due, a
+    /// packet arrives over a link with a delay or may leave by a port with a rate, or another
+    /// worker hands packets over. Returns whether there is an order.
     fn sleep(&mut self, orders: &Orders) -> Result<bool, SwitchError> {
         let mut ordered = false;
         self.set_asleep(true);
@@ -179,8 +179,8 @@ impl Turning {
             pool.asleep().store(1, Ordering::SeqCst);
         }
         self.worker.sleeper.forget_wakes();
-        // A router publishes a word and then reads the flag; we set the flag and then
-        // look at the words: one of us sees the other.
+        // A router publishes a word and then reads the flag; this side sets the flag and then
+        // checks the words: one of the two sees the other's write.
         fence(Ordering::SeqCst);
         let told = self.is_ordered();
         let worker = &self.worker;

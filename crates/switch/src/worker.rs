@@ -33,10 +33,10 @@ use crate::socket::{Outbox, Socket};
 use crate::tables::{Interface, Pool, Port, Shared, Tables, Wake, count};
 use crate::tunnels::Tunnels;
 
-/// Longest frame that may leave live, with any outer headers.
+/// Longest frame that can be sent live, with any outer headers.
 pub(crate) const LONGEST_LIVE: u16 = (MAX_LIVE_FRAME - MAX_ENCAP) as u16;
 
-/// A router that has sent so many packets since busy ones were counted is one.
+/// Number of packets since the last count that makes a router busy.
 const BUSY_PACKETS: u32 = 4;
 
 /// The shared state of all workers.
@@ -56,7 +56,7 @@ pub(crate) struct Worker {
     peers: Arc<[Arc<Peer>]>,
     reader: Reader,
     pub(crate) stats: SwitchStats,
-    /// Where the nanoseconds of impairments begin.
+    /// The start of the impairments' clock.
     epoch: Instant,
     pub(crate) sleeper: Sleeper,
     pub(crate) guests: Guests,
@@ -86,7 +86,7 @@ impl Worker {
         }
     }
 
-    /// One round. How many packets came, or `None` if there was nothing to do.
+    /// One round. Returns the number of packets, or `None` if there was no work.
     pub(crate) fn round(&mut self, now: Instant) -> Option<u64> {
         let mut total = 0;
         let now_ns = self.ns_at(now);
@@ -127,8 +127,8 @@ impl Worker {
         busy.then_some(total)
     }
 
-    /// How many router processes have sent something since this was asked last, and how many of
-    /// them more than a few packets.
+    /// Number of router processes that have sent packets since the last call, and of those that
+    /// have sent more than a few.
     pub(crate) fn count_routers(&self) -> (u32, u32) {
         let sent = self.tables.pools.values().map(|pool| pool.sent.take());
         sent.fold((0, 0), |(active, busy), sent| {
@@ -155,7 +155,7 @@ impl Worker {
         time.duration_since(self.epoch).as_nanos() as u64
     }
 
-    /// Reads the devices' losses of the frames kicked to them.
+    /// Reads the devices' losses of kicked frames.
     fn learn(&mut self, now: Instant) {
         for port in self.tables.ports.iter_mut() {
             if port.batching.wants_to_learn(now) {
@@ -164,8 +164,8 @@ impl Worker {
         }
     }
 
-    /// Whether a transmit ring has something that can be taken, or something may leave: looked
-    /// at between announcing sleep and sleeping.
+    /// Whether a transmit ring has packets that can be taken, or packets may leave: checked between
+    /// announcing sleep and sleeping.
     pub(crate) fn has_work(&self) -> bool {
         let now_ns = self.ns_at(Instant::now());
         let Tables { interfaces, polled, awake, incoming, .. } = &self.tables;
@@ -180,8 +180,8 @@ impl Worker {
             || self.guests.has_work(Instant::now())
     }
 
-    /// Whether something of an interface can be taken. A packet that waits in its ring because its
-    /// queue is full waits until another one leaves.
+    /// Whether packets of an interface can be taken. A packet whose queue is full waits until
+    /// another one leaves.
     fn has_room(&self, interface: &Interface) -> bool {
         let Target::Port(id) = interface.to else { return true };
         let port = self.tables.ports.of(id);
@@ -194,13 +194,13 @@ impl Worker {
         self.tables.outgoing.get(interface as usize)?.as_ref()
     }
 
-    /// Whether something waits for another worker to take it.
+    /// Whether packets wait for another worker to take them.
     pub(crate) fn is_blocked(&self) -> bool {
         self.tables.outgoing.iter().flatten().any(|outgoing| outgoing.room() == 0)
     }
 
-    /// When the next packet arrives over a link that does something to packets, or may leave by
-    /// a port that has a rate, or a timer of a router inside this switch is due.
+    /// The next time when a packet arrives over a link with effects, or may leave by a port with a
+    /// rate, or a timer of a router inside this switch is due.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let impaired = (self.tables.impaired > 0).then(|| {
             let impairments = self.tables.interfaces.iter().filter_map(|i| i.impairment.as_ref());
@@ -266,7 +266,7 @@ impl Worker {
         }
     }
 
-    /// Segments are merged if there is a time, which is now.
+    /// Segments are merged if the time, which is now, is given.
     fn send_by_socket(&mut self, index: usize, plan: Plan, merges: Option<Instant>) {
         let Tables { pools, interfaces, places, ports, .. } = &mut self.tables;
         let Some(port) = ports.get_mut(index) else { return };
@@ -293,7 +293,7 @@ impl Worker {
                         self.outbox.add(&self.shared, &pool.view, &from.policy, packet, merge);
                     }
                 }
-                // Its interface has gone while it waited.
+                // Its interface was removed while it waited.
                 _ => count!(self.shared, packet.interface, tx_drop_queue, 1),
             }
             pools.give_back(&self.shared, &packet);
@@ -335,8 +335,8 @@ impl Worker {
         }
     }
 
-    /// Carries out an order of the node. `end` comes with an interface whose packets cross over
-    /// from one worker to another, to these two.
+    /// Carries out an order of the node. `end` is given to the two workers of an interface whose
+    /// packets cross from one to the other.
     pub(crate) fn obey(
         &mut self,
         order: Order,
@@ -407,7 +407,7 @@ impl Worker {
                 queue.reserve(self.tables.interfaces.iter().filter(|i| i.to == to).count());
                 let mut batching = Batching::new(rate_bits, Abilities { live, ways, segments });
                 if self.live.pending() > 0 {
-                    // Perhaps by this port: entries that a switch before has left in the list.
+                    // Entries of a former switch in the list may be for this port.
                     batching.sent(Way::Live, Instant::now());
                 }
                 self.tables.ports.add(Port { id: port, queue, socket, losses, drained, batching });
@@ -527,7 +527,7 @@ impl Worker {
         self.tables.filters.as_deref_mut().ok_or_else(|| "no filters".to_owned())
     }
 
-    /// An interface's packets go to another worker, or come from there.
+    /// Connects an interface's packets to another worker, or from there.
     fn connect(&mut self, id: u32, end: Option<End>) {
         let Tables { outgoing, interfaces, .. } = &mut self.tables;
         match end {
@@ -544,7 +544,7 @@ impl Worker {
         }
     }
 
-    /// They do not any more. Received packets still go on, as far as there is room.
+    /// Disconnects them. Received packets are still passed on, as far as there is room.
     fn disconnect(&mut self, id: u32) {
         if let Some(outgoing) = self.tables.outgoing.get_mut(id as usize) {
             *outgoing = None;
@@ -571,11 +571,11 @@ impl Worker {
         });
     }
 
-    /// Gives back the slots of this pool that a killed switch held: all but those in a transmit
-    /// ring. Those in a transmit list are not held; see [`Live`].
+    /// Returns the slots of this pool that a killed switch held, except those in a transmit ring.
+    /// Slots in a transmit list are not held; see [`Live`].
     fn reclaim(&mut self, pool: u32, view: &PoolView, relay: bool) {
-        // A packet that was passed but stands in its ring yet would stop the ring, there and for
-        // ever. A held entry differs from one that came a lap later.
+        // A packet that was passed but is still in its ring would block the ring permanently. A
+        // held entry differs from one of a later round.
         for row in (0..MAX_INTERFACES).map(|id| self.shared.interfaces.get(id)) {
             let last = row.tx_head[usize::from(row.is_odd())].wrapping_sub(1);
             let ring = if relay { view.rx(row.local) } else { view.tx(row.local) };
@@ -607,7 +607,7 @@ impl Worker {
                 break;
             }
         }
-        // Frames that no kick takes now must not stay: the pool's number may soon be another's.
+        // Frames that no kick takes now must be removed: the pool's number may soon be another's.
         for (of, word) in self.live.abandon(&self.shared) {
             if let Some(other) = self.tables.pools.get(&of) {
                 self.shared.give_back(&other.view, of, word);

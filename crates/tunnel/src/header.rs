@@ -35,7 +35,7 @@ const PART: u8 = 0x82;
 const CRITICAL: u8 = 0x80;
 /// Trans Ether Bridging (RFC 8926 section 3.4).
 const ETHERNET: u16 = 0x6558;
-/// The flag of control packets, and the one that says that an option is critical.
+/// The flag of control packets, and the flag of critical options.
 const FLAG_CONTROL: u8 = 0x80;
 const FLAG_CRITICAL: u8 = 0x40;
 
@@ -52,9 +52,9 @@ impl fmt::Debug for Key {
 /// A part of a split frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its place, from 0.
+    /// Its index, from 0.
     pub index: u8,
-    /// How many parts the frame has: at least 2.
+    /// Number of parts of the frame: at least 2.
     pub count: u8,
     /// Bytes of the whole frame.
     pub frame_bytes: u16,
@@ -69,11 +69,11 @@ pub struct Header {
     pub key: Key,
     /// The epoch of the sender.
     pub epoch: u64,
-    /// A number that the sender draws at its start. The sequence begins with it.
+    /// A number that the sender draws at its start, with which the sequence begins.
     pub session: u32,
-    /// The packet's number in the session. After the largest comes 0.
+    /// The packet's number in the session. After the largest follows 0.
     pub sequence: u32,
-    /// The part of a frame that follows; none if it is a whole one.
+    /// The part of a frame that follows; `None` for a whole frame.
     pub part: Option<Part>,
 }
 
@@ -108,7 +108,7 @@ pub enum Malformed {
         /// Its bytes.
         bytes: usize,
     },
-    /// A critical option that is not known here, or twice there.
+    /// A critical option that is unknown here, or repeated.
     #[error("an unknown critical option, of class {class:#06x} and type {kind:#04x}")]
     Critical {
         /// Its class.
@@ -124,8 +124,8 @@ impl Header {
         if self.part.is_some() { MOST_HEADER_BYTES } else { HEADER_BYTES }
     }
 
-    /// Writes it to the beginning of `to`, and returns its length; `None` if there is no room. Of
-    /// `id`, the lower 24 bits are written.
+    /// Writes it to the beginning of `to`. Returns its length; `None` if there is no room. Only the
+    /// lower 24 bits of `id` are written.
     pub fn write(&self, to: &mut [u8]) -> Option<usize> {
         let length = self.bytes();
         let to = to.get_mut(..length)?;
@@ -296,7 +296,7 @@ mod tests {
             let found = Header::read(&BYTES[..length]);
             assert_eq!(found, Err(Malformed::Truncated(length)), "{length}");
         }
-        // One that is neither known nor critical is passed over.
+        // An unknown option that is not critical is skipped.
         let mut packet = BYTES;
         packet[38] = 0x02;
         assert_eq!(Header::read(&packet), Ok((WHOLE, &BYTES[44..])));

@@ -1,5 +1,5 @@
-//! Links between machines: Ethernet frames in Geneve packets (RFC 8926). Everything here is a
-//! calculation without I/O, clock and allocation for a packet.
+//! Links between machines: Ethernet frames in Geneve packets (RFC 8926). All code here works
+//! without I/O and clock, and without allocation for a packet.
 //!
 //! | file         | concern                                                        |
 //! |--------------|----------------------------------------------------------------|

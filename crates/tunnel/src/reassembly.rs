@@ -4,9 +4,9 @@
 use crate::header::Part;
 use crate::split::Split;
 
-/// Frames of one peer that may be unfinished at a time. The oldest goes if there are more.
+/// Most unfinished frames of one peer. If there are more, the oldest is dropped.
 pub const WAITING_FRAMES: usize = 16;
-/// How long an unfinished frame waits for its parts, in nanoseconds.
+/// Time for which an unfinished frame waits for its parts, in nanoseconds.
 pub const PATIENCE_NS: u64 = 1_000_000_000;
 
 /// The name of a split frame.
@@ -21,7 +21,7 @@ struct FrameId {
 struct Unfinished {
     id: FrameId,
     split: Split,
-    /// Parts that have come, a bit each.
+    /// Received parts, a bit each.
     come: u64,
     since_ns: u64,
 }
@@ -32,7 +32,8 @@ pub struct Reassembly {
     frames: [Option<Unfinished>; WAITING_FRAMES],
     memory: Box<[u8]>,
     most_frame_bytes: usize,
-    /// Frames that were given up: parts of them have not come in time, or too many were begun.
+    /// Dropped frames: some of their parts did not arrive in time, or there were too many
+    /// unfinished frames.
     pub unfinished: u64,
 }
 
@@ -43,9 +44,9 @@ pub enum Reassembled<'a> {
     Frame(&'a [u8]),
     /// Parts of it are missing yet.
     Waiting,
-    /// No sender makes such a part, or it contradicts another one of its frame.
+    /// A part that no sender makes, or that contradicts another one of its frame.
     Contradiction,
-    /// Its frame is longer than those of the link.
+    /// Its frame is longer than allowed on the link.
     TooLong,
 }
 
@@ -56,7 +57,7 @@ impl Reassembly {
         Self { frames: [None; WAITING_FRAMES], memory, most_frame_bytes, unfinished: 0 }
     }
 
-    /// Gives up frames that have waited too long.
+    /// Drops frames that have waited too long.
     pub fn expire(&mut self, now_ns: u64) {
         for frame in &mut self.frames {
             if frame.is_some_and(|frame| now_ns.saturating_sub(frame.since_ns) >= PATIENCE_NS) {
@@ -66,7 +67,7 @@ impl Reassembly {
         }
     }
 
-    /// Adds a part, which came in the packet of this number.
+    /// Adds a part, which arrived in the packet with this number.
     pub fn add(
         &mut self,
         now_ns: u64,
@@ -109,7 +110,7 @@ impl Reassembly {
         self.frames.iter().position(|frame| frame.is_some_and(|frame| frame.id == id))
     }
 
-    /// Begins a frame, in place of the oldest one if there is no room.
+    /// Begins a frame, replacing the oldest one if there is no room.
     fn begin(&mut self, now_ns: u64, id: FrameId, split: Split) -> usize {
         let age = |place: &usize| self.frames[*place].map_or(0, |frame| frame.since_ns + 1);
         let place = (0..WAITING_FRAMES).min_by_key(age).unwrap_or(0);

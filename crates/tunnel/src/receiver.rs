@@ -1,4 +1,4 @@
-//! The receiving end of a link: it compares key and epoch before anything else.
+//! The receiving end of a link: it first compares key and epoch.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,11 +16,11 @@ pub enum Cause {
     Key,
     /// A lower epoch than that of the document or of an earlier packet.
     Epoch,
-    /// It came before, or too late.
+    /// It arrived before, or too late.
     Twice,
     /// A part that no sender makes, or that contradicts another one.
     Part,
-    /// A frame without an Ethernet header, or longer than those of the link.
+    /// A frame without an Ethernet header, or longer than allowed on the link.
     Length,
 }
 
@@ -31,7 +31,7 @@ pub enum Received<'a> {
     Frame(&'a [u8]),
     /// A part of a frame that is not complete yet.
     Part,
-    /// Nothing: it is dropped, and counted.
+    /// No frame: the packet is dropped and counted.
     Dropped(Cause),
 }
 
@@ -44,21 +44,21 @@ pub struct Reception {
     pub frames: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Numbers that have not come.
+    /// Numbers that did not arrive.
     pub lost: u64,
-    /// Packets that came after later ones.
+    /// Packets that arrived after later ones.
     pub reordered: u64,
     /// Packets with another key.
     pub wrong_key: u64,
     /// Packets of a lower epoch.
     pub lower_epoch: u64,
-    /// Packets that came twice, or too late.
+    /// Packets that arrived twice, or too late.
     pub twice: u64,
     /// Parts that no sender makes.
     pub wrong_part: u64,
     /// Frames of a wrong length.
     pub wrong_length: u64,
-    /// Frames whose parts have not all come.
+    /// Frames whose parts have not all arrived.
     pub unfinished: u64,
 }
 
@@ -75,7 +75,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// One that accepts this key, and this epoch or a higher one, and frames of up to so many bytes.
+    /// A receiver that accepts this key, this epoch or a higher one, and frames of up to this
+    /// length.
     pub fn new(key: Key, epoch: u64, most_frame_bytes: usize) -> Self {
         Self {
             key,
@@ -88,8 +89,8 @@ impl Receiver {
         }
     }
 
-    /// Another key and epoch from now on. Another key is another sender's, which has not learnt of
-    /// epochs of the former one.
+    /// Changes key and epoch. Another key belongs to another sender, which does not know epochs of
+    /// the former one.
     pub fn change(&mut self, key: Key, epoch: u64) {
         if key == self.key {
             self.epoch = self.epoch.max(epoch);

@@ -1,4 +1,5 @@
-//! Links have two ends at most, and no packet of a port belongs to two interfaces.
+//! Checks links, which have two ends at most, and ports, whose packets belong to one interface
+//! each.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,8 +15,8 @@ use crate::source::Place;
 /// Links and their ends.
 pub(super) type Ends<'d> = BTreeMap<&'d str, Vec<End<'d>>>;
 
-/// A link joins two interfaces at most, which can tell each other apart. With one end it leads
-/// nowhere until the other one is there: objects come and go one by one.
+/// A link joins two interfaces at most, with different addresses. A link may have one end: objects
+/// are applied and deleted one by one.
 pub(super) fn links(draft: &Draft, ends: &Ends<'_>, problems: &mut Vec<Problem>) {
     for (name, ends) in ends {
         let [first, second, rest @ ..] = ends.as_slice() else { continue };
@@ -30,7 +31,7 @@ pub(super) fn links(draft: &Draft, ends: &Ends<'_>, problems: &mut Vec<Problem>)
                 .also(second.link.place, "the second end")
         }));
     }
-    // Ends may stand in a document that could not be read.
+    // Ends may be in an unreadable document.
     for link in draft.documents.links.iter().filter(|_| draft.complete) {
         if ends.contains_key(&**link.name) {
             continue;
@@ -93,7 +94,7 @@ pub(super) fn matches(documents: &Documents, problems: &mut Vec<Problem>) {
                 others.entry(port).or_default().push(fallback);
             }
             for (key, shown, place) in keys(router, name, interface, fallback) {
-                // Two that want the whole port are reported below.
+                // Two interfaces that take the whole port are reported below.
                 if key == Key::All && interface.vlan().is_none() {
                     continue;
                 }

@@ -54,7 +54,7 @@ impl Documents {
         self.routers.iter().find(|router| &**router.slice == slice && &**router.name == name)
     }
 
-    /// Whether a slice has a queue of this number; 0 is each interface's own.
+    /// Checks that a slice has a queue of this number; queue 0 is that of each interface.
     ///
     /// # Errors
     /// The missing object, and a remedy.
@@ -75,7 +75,7 @@ impl Documents {
         Err((format!("slice {slice:?} has no queue {number}"), help))
     }
 
-    /// The router of an interface that a slice's rule names, and the interface's place there.
+    /// The router of an interface that a slice's rule names, and the index of the interface.
     ///
     /// # Errors
     /// The missing object, and a remedy.
@@ -107,7 +107,7 @@ impl Documents {
     }
 }
 
-/// Reservations that together are more than there is.
+/// Refuses reservations whose sum exceeds the available resources.
 pub(super) fn reservations(documents: &Documents, problems: &mut Vec<Problem>) {
     let mut left = MOST_FILTERS;
     for slice in &documents.slices {

@@ -31,7 +31,7 @@ fn signalling(router: &Router) -> impl Iterator<Item = (&str, &Interface, &At<Rs
     })
 }
 
-/// Refuses settings that a router with signalling cannot have, and reports those that it lacks.
+/// Refuses settings that a router with signalling cannot have, and reports missing ones.
 pub(super) fn router(router: &Router, documents: &Documents, problems: &mut Vec<Problem>) {
     let Some((_, _, first)) = signalling(router).next() else { return };
     let mut refuse = |place: Place, what: &str, label: &str, help: &str| {
@@ -112,7 +112,7 @@ fn word<T: Default>(said: Option<At<T>>) -> T {
 }
 
 impl Documents {
-    /// Bits a second that flows may reserve of what an interface sends, if documents say it.
+    /// The rate in bits a second that flows may reserve on an interface, if documents set one.
     pub fn reservable(&self, router: &Router, interface: &Interface) -> Option<u64> {
         let own = signals(interface).and_then(|rsvp_te| rsvp_te.bandwidth);
         if let Some(own) = own {
@@ -137,7 +137,7 @@ impl Documents {
 pub(super) fn flows(draft: &Draft, problems: &mut Vec<Problem>) {
     for flow in &draft.documents.flows {
         values(flow, problems);
-        // A missing object may stand in a document that could not be read.
+        // A missing object may be in an unreadable document.
         if draft.complete {
             names(flow, &draft.documents, problems);
         }

@@ -1,4 +1,4 @@
-//! Names: one of a kind, and known where they are used.
+//! Checks names: unique within a kind, and defined where they are used.
 
 use std::collections::HashMap;
 
@@ -74,7 +74,8 @@ pub(super) fn ssh_keys(documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Devices of the machine that two want: ports, or hosts, which take them from where the node is.
+/// Refuses a device that two objects use: ports, or hosts, which take devices from the node's
+/// namespace.
 pub(super) fn devices(documents: &Documents, problems: &mut Vec<Problem>) {
     let of_ports = documents.ports.iter().map(|port| {
         let namespace = port.namespace.as_ref().map_or("", |name| name.as_str());

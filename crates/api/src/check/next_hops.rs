@@ -1,8 +1,8 @@
 //! Next hops of hosts: gateways and routes that Linux would refuse.
 //!
 //! Linux takes a next hop only if it can be reached without another one: over a subnet of an
-//! interface, or over a route without a next hop that stands before. Routes are set in the order of
-//! the file, the gateways last.
+//! interface, or over an earlier route without a next hop. Routes are set in the order of the file,
+//! the gateways last.
 
 use std::net::IpAddr;
 
@@ -21,15 +21,14 @@ pub(super) fn all(draft: &Draft, problems: &mut Vec<Problem>) {
     for (host, whole) in draft.documents.hosts.iter().zip(&draft.whole_hosts) {
         gateways(host, problems);
         host.routes.iter().for_each(|route| values(host, route, problems));
-        // Addresses that could not be read may be those of the next hop's subnet.
+        // Unreadable addresses may be those of the next hop's subnet.
         if *whole && !host.interfaces.0.iter().any(|(_, interface)| is_bare(interface)) {
             reachable(host, problems);
         }
     }
 }
 
-/// The same for hosts some of whose interfaces get addresses from the whole. Everything else is
-/// right.
+/// The same for hosts with generated addresses on some interfaces. All other checks have passed.
 pub(super) fn assigned(documents: &Documents, problems: &mut Vec<Problem>) {
     let says = |host: &Host| {
         let via = host.routes.iter().any(|route| route.via.is_some());
@@ -52,7 +51,7 @@ fn is_bare(interface: &HostInterface) -> bool {
     interface.link.is_some() && interface.addresses.is_empty()
 }
 
-/// At most one gateway of each family, and none that stands on every link.
+/// At most one gateway of each family, and none that is on every link.
 fn gateways(host: &Host, problems: &mut Vec<Problem>) {
     for (index, gateway) in host.gateway.iter().enumerate() {
         let mut before = host.gateway[..index].iter();
@@ -108,7 +107,7 @@ fn reachable(host: &Host, problems: &mut Vec<Problem>) {
     if host.place() != HostPlace::Own {
         return;
     }
-    // Prefixes behind an interface without a next hop: subnets, and routes so far.
+    // Prefixes behind an interface without a next hop: subnets, and the routes before this one.
     let mut direct: Vec<(&str, IpNet)> = Vec::new();
     for (name, interface) in &host.interfaces.0 {
         direct.extend(interface.addresses.iter().map(|own| (&***name, own.trunc())));

@@ -20,7 +20,7 @@ pub(super) fn all(draft: &Draft, problems: &mut Vec<Problem>) {
             problems.push(problem.also(first, "the first"));
         }
     }
-    // A node without cluster knows its own name only, and checks it itself.
+    // A node without a cluster has only its own name, and checks it itself.
     if !documents.nodes.is_empty() && !draft.nameless.contains("node") {
         problems.extend(documents.pins().filter_map(|pin| unknown(pin, draft)));
     }

@@ -66,7 +66,7 @@ fn cap(guarantee: Option<At<Rate>>, cap: Option<At<Rate>>, problems: &mut Vec<Pr
     }
 }
 
-/// Each part of a port by itself.
+/// Checks each reservation of a port by itself.
 fn parts(slice: &Slice, problems: &mut Vec<Problem>) {
     let Some(reservation) = &slice.reservation else { return };
     for (index, (port, part)) in reservation.ports.0.iter().enumerate() {
@@ -272,7 +272,7 @@ fn slices_fit(documents: &Documents, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The slices' received rates must fit the port too, which is as fast either way.
+/// The slices' received rates must fit the port too, which has the same rate in both directions.
 fn rates_in_fit(documents: &Documents, problems: &mut Vec<Problem>) {
     for port in &documents.ports {
         let Some(rate) = port.rate else { continue };
@@ -312,7 +312,7 @@ fn guarantees<'d>(
     })
 }
 
-/// Values of a queue, and those that only some policies have.
+/// Values of a queue, and values that only some policies have.
 fn values(number: u16, queue: &Queue, problems: &mut Vec<Problem>) {
     if let Some(weight) = queue.weight {
         at_least_one("a weight", weight.value.into(), weight.place, problems);

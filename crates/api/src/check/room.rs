@@ -22,7 +22,7 @@ struct Count<'d> {
 impl Count<'_> {
     fn add(&mut self, place: Place) {
         self.nodes += 1;
-        // One node is the port's scheduler.
+        // The port's scheduler takes one node.
         if self.nodes + 1 > u64::from(PORT_NODES) {
             self.first_beyond.get_or_insert(place);
         }
@@ -69,7 +69,7 @@ fn count<'d>(router: &'d Router, ports: &mut BTreeMap<&'d str, Count<'d>>) {
         if own.insert(port) {
             count.add(router.name.place);
         }
-        // Its own queue is there whether or not a queue 0 is written.
+        // An interface has its own queue 0, written or not.
         count.add(name.place);
         numbered(interface).for_each(|place| count.add(place));
     }
@@ -86,8 +86,9 @@ mod tests {
     use super::*;
     use crate::{Source, parse};
 
-    /// A port's nodes: the scheduler, and for each slice itself, a router, an interface's own
-    /// queue and as many others as are given. A queue 0 is the interface's own.
+    /// A port's nodes: the scheduler, and for each slice one node for itself, a router, an
+    /// interface's own queue and the given number of other queues. A queue 0 is the interface's
+    /// own.
     fn problems(queues: &[u32]) -> Vec<String> {
         let mut text = "kind: port\nname: p\ndevice: d\n".to_owned();
         for (index, queues) in queues.iter().enumerate() {

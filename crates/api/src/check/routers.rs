@@ -38,7 +38,7 @@ pub(super) fn port(port: &Port, problems: &mut Vec<Problem>) {
     }
 }
 
-/// A device's name can be one.
+/// Checks that a device's name is valid.
 pub(super) fn linux_device(device: &At<String>, problems: &mut Vec<Problem>) {
     if device.is_empty() || device.len() > 15 || device.contains(['/', ' ', '\n']) {
         problems.push(
@@ -139,7 +139,8 @@ pub(super) fn fast_path(router: &Router, problems: &mut Vec<Problem>) {
             }
         }
         Some(Choice::Bridge) => {
-            // It forwards packets of other stations: with an address of its own it would lose all.
+            // The interface gets packets of other stations: with an address of its own it would
+            // lose all.
             let own = interfaces.iter().filter(|(_, interface)| {
                 let any = matches!(interface.selector(), Selector::All | Selector::Vxlan(_));
                 interface.port.is_some() && !any
@@ -167,7 +168,7 @@ pub(super) fn fast_path(router: &Router, problems: &mut Vec<Problem>) {
 /// A router of IP has an address.
 pub(super) fn addressed(router: &Router, problems: &mut Vec<Problem>) {
     let fast_path = &router.fast_path;
-    // Interfaces on links may be given addresses later.
+    // Interfaces on links may get addresses later.
     let bare = |interface: &Interface| interface.addresses.is_empty() && interface.link.is_none();
     let none = router.interfaces.0.iter().all(|(_, interface)| bare(interface));
     if matches!(fast_path.choice(), Some(Choice::Ipv4 { .. })) && none {

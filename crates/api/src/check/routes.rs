@@ -77,7 +77,7 @@ pub(super) fn all(router: &Router, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Several routes to one prefix, where only one counts, and neighbours with one address.
+/// Reports several routes to one prefix, as only one can apply, and neighbours with one address.
 fn twice(router: &Router, problems: &mut Vec<Problem>) {
     let mut routes = HashMap::new();
     for route in &router.fast_path.routes {

@@ -13,7 +13,7 @@ use crate::router::Run;
 use crate::source::At;
 use crate::tunnel::LinkTunnel;
 
-/// Every tunnel is right by itself, differs from all others, and has one end on this node.
+/// Checks that every tunnel is valid, differs from all others, and has one end on this node.
 pub(super) fn all(draft: &Draft, ends: &Ends<'_>, problems: &mut Vec<Problem>) {
     let mut seen = HashMap::new();
     for link in &draft.documents.links {
@@ -75,7 +75,7 @@ fn values(tunnel: &LinkTunnel, problems: &mut Vec<Problem>) {
     }
 }
 
-/// The mistake of an address that is not one node's.
+/// The mistake of an address that is not a node's.
 fn no_node(address: &At<IpAddr>) -> Option<Problem> {
     let problem =
         || Problem::new(address.place, format!("a tunnel cannot end at {}", address.value));
@@ -94,9 +94,9 @@ fn no_node(address: &At<IpAddr>) -> Option<Problem> {
     })
 }
 
-/// One interface of this node is on the link, and the switch moves its frames.
+/// Exactly one interface of this node is on the link, and the switch forwards its frames.
 fn one_end(link: &Link, tunnel: &LinkTunnel, ends: &Ends<'_>, problems: &mut Vec<Problem>) {
-    // A link without ends is reported elsewhere, and one with three.
+    // A link without ends is reported elsewhere, and so is one with three.
     let Some(ends) = ends.get(&**link.name) else { return };
     if let [first, second] = ends.as_slice() {
         let message = format!("both ends of link {:?} are here, and it has a tunnel", &**link.name);

@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::tree::{Node, Value};
 use crate::values::Mac;
 
-/// Of an action without anything in it, as of one with a misspelt field.
+/// The message for an empty action, or one with only a misspelt field.
 const NOTHING: &str = "an action in braces does something";
 const COUNT: &str = "a rule that only counts says `action: count`";
 
@@ -33,7 +33,7 @@ table! {
         pub interface: Option<InterfaceOf>,
         /// Its new destination Ethernet address. Default: unchanged.
         pub destination_mac: Option<Mac>,
-        /// Its new code point.
+        /// Its new DSCP.
         pub dscp: Option<Dscp>,
         /// `ce`: congestion experienced, if its ends support ECN.
         pub ecn: Option<Ecn>,

@@ -1,4 +1,4 @@
-//! Rules that contradict themselves.
+//! Finds rules that contradict themselves.
 
 use ipnet::IpNet;
 

@@ -15,15 +15,15 @@ pub const MOST_KEY_BYTES: usize = 40;
 /// Bytes that a result may have.
 pub const MOST_RESULT_BYTES: usize = 16;
 
-/// The value of a router's own key: hexadecimal digits from its first byte on, `?` for any, and
-/// after `%` a mask for single bits. The rest of the key may be anything.
+/// The value of a router's own key: hexadecimal digits from its first byte on, `?` for any digit,
+/// and after `%` a mask for single bits. The rest of the key may be anything.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(inline, with = "String")]
 pub struct OwnKey {
-    /// The values of the bits that matter; others are zero.
+    /// The values of the compared bits; others are zero.
     pub value: Box<[u8]>,
-    /// Which bits matter; as long.
+    /// Mask of the compared bits, of the same length.
     pub mask: Box<[u8]>,
 }
 

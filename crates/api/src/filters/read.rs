@@ -1,4 +1,4 @@
-//! How rules are read, from documents and from lines.
+//! Reads rules from documents and from lines.
 
 use super::rule::Rule;
 use crate::decode::{Context, Decode, Fields};

@@ -37,9 +37,9 @@ table! {
         pub later_fragment: Option<bool>,
         /// The interface that sends it: `ROUTER.INTERFACE`.
         pub interface: Option<InterfaceOf>,
-        /// Instead of a packet's fields, a key that a router's fast path has written for it:
-        /// hexadecimal digits from its first byte on, `?` for any, in quotes; a mask may follow
-        /// after `%`.
+        /// In place of a packet's fields: the key that a router's fast path has written for the
+        /// packet. In quotes, hexadecimal digits from its first byte on, `?` for any digit; a mask
+        /// may follow after `%`.
         pub key: Option<OwnKey>,
         required {
             /// Its action.

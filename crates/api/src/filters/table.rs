@@ -8,7 +8,7 @@ pub(super) trait Field: Default + PartialEq {
     /// Takes it out of a mapping.
     fn take(fields: &mut Fields<'_, '_>, name: &'static str) -> Self;
 
-    /// Whether it is as if it were not written.
+    /// Whether the field has its default, as if it were not written.
     fn is_absent(&self) -> bool {
         *self == Self::default()
     }
@@ -32,7 +32,8 @@ impl<T: Decode + PartialEq> Field for Option<T> {
     }
 }
 
-/// A type of such fields, whose function `take` reads them all; one that must be there may follow.
+/// Defines a type of such fields, whose function `take` reads all of them; a required field may
+/// follow.
 macro_rules! table {
     (
         $(#[$of:meta])*

@@ -1,4 +1,4 @@
-//! How the fields of IP packets are written in rules.
+//! The words for fields of IP packets in rules.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -30,14 +30,14 @@ pub struct Ports(pub RangeInclusive<u16>);
 #[schemars(inline, with = "Written")]
 pub struct Dscp(pub u8);
 
-/// TCP's flags that must be set, and those that must not: `+syn-ack`.
+/// TCP flags that must be set, and flags that must not: `+syn-ack`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, JsonSchema)]
 #[serde(try_from = "Written")]
 #[schemars(inline, with = "String")]
 pub struct TcpFlags {
     /// The flags that must be set.
     pub set: u8,
-    /// Those that are not.
+    /// Flags that must not be set.
     pub clear: u8,
 }
 

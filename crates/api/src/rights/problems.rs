@@ -7,7 +7,7 @@ use crate::problem::Problem;
 use crate::source::Place;
 use crate::user::Role;
 
-/// Where the name of a document stands.
+/// The place of a document's name.
 pub(super) fn name_place(documents: &Documents, key: &Key) -> Place {
     let ports = documents.ports.iter().map(|one| ("port", &one.name));
     let links = documents.links.iter().map(|one| ("link", &one.name));

@@ -123,7 +123,7 @@ fn owners_say_what_is_their_own() {
         (with("fast_path: {click_file: /etc/passwd}"), "refused: `click_file`"),
         (with("fast_path: {program: [/bin/sh]}"), "refused: `program`"),
         (with("fast_path: {click: Idle, elements: /bin/sh}"), "refused: `elements`"),
-        // Links of others, and those where a host is at the other end.
+        // Links of other slices, and links with a host at the other end.
         (router("interfaces: {a: {link: own}, b: {link: theirs}}"), "taken: link theirs"),
         (router("interfaces: {a: {link: own}, b: {link: mix}}"), "conflict"),
         (router("interfaces: {a: {port: right}, b: {link: own}}"), "wrong: there is no port \"right\""),
@@ -190,7 +190,7 @@ fn tunnels_are_for_those_whose_slice_allows_them() {
         assert_eq!((rights.sees(&key), rights.owns(&key)), (true, may), "{node}");
         assert_eq!(rights.may_delete(&key) == Verdict::Allowed, may, "{node}");
     }
-    // An owner may change the rest of such a link, and leaves the tunnel as it is.
+    // An owner may change other fields of such a link, but not the tunnel.
     let stored = documents(&with_tunnel, &[]);
     let rights = Rights::new(&stored, &owner);
     let changed = HashSet::from([key]);

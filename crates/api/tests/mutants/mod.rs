@@ -1,4 +1,4 @@
-//! Examples with one mistake each: the same ones every time.
+//! Makes examples with one mistake each, always the same ones.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ pub(crate) struct Mutant {
     pub(crate) what: String,
     /// Its new form.
     pub(crate) text: String,
-    /// Whether it cannot be right. Of the others, some are by chance.
+    /// Whether it must be invalid. Others may be valid by chance.
     pub(crate) wrong: bool,
 }
 
@@ -35,7 +35,7 @@ impl Random {
     }
 }
 
-/// Names and texts of the examples, without comments: a mistake there is none.
+/// Names and texts of the examples, without comments: a change of a comment is no mistake.
 pub(crate) fn examples(folder: &Path) -> Vec<(String, String)> {
     let mut paths: Vec<_> = fs::read_dir(folder)
         .expect("the examples' folder")
@@ -91,7 +91,7 @@ const VALUES: &[(&str, &[&str])] = &[
     ("gateway", &["10.0.0.1/24", "nobody", "{}"]),
 ];
 
-/// Lines that are wrong wherever they stand.
+/// Lines that are invalid at any place.
 const LINES: &[&str] = &[
     "\t\tkind: port",
     "kind: [port",
@@ -115,7 +115,7 @@ const LINES: &[&str] = &[
     "\u{fffd}\u{fffd}PNG\u{0}",
 ];
 
-/// The lines of a text that say `field: value`, with where the value begins.
+/// The lines `field: value` of a text, each with the position of its value.
 fn fields(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices(": ") {
@@ -148,7 +148,7 @@ fn fields(text: &str) -> Vec<(std::ops::Range<usize>, String)> {
     found
 }
 
-/// One mutant of each kind that fits; `round` counts through the possible ones.
+/// One mutant of each kind that fits; `round` counts through the possible places.
 fn mutate(name: &str, text: &str, random: &mut Random, mutants: &mut Vec<Mutant>) {
     let mut add = |what: String, text: String, wrong: bool| {
         mutants.push(Mutant { what: format!("{name}: {what}"), text, wrong });
@@ -194,7 +194,7 @@ fn mutate(name: &str, text: &str, random: &mut Random, mutants: &mut Vec<Mutant>
     let key = range.start - 2 - field.len()..range.start - 2;
     let letter = random.below(field.len());
     let typo = format!("{}x{}", &field[..letter], &field[letter..]);
-    // Names of interfaces and of a host's parameters are the user's own.
+    // Users choose the names of interfaces and of a host's parameters.
     let known = VALUES.iter().any(|(name, _)| *name == field);
     add(format!("{field} becomes {typo}"), replaced(key, &typo), known && field != "to");
     let twice = format!("{}, {field}: {}", &text[range.clone()], &text[range.clone()]);
@@ -203,7 +203,7 @@ fn mutate(name: &str, text: &str, random: &mut Random, mutants: &mut Vec<Mutant>
         let (range, field) = random.of(&fields).clone();
         let Some((_, values)) = VALUES.iter().find(|(name, _)| *name == field) else { continue };
         let value = random.of(values);
-        // Where a key is also a name that the user chose, it may be right by chance.
+        // A key that is a name chosen by the user may be valid by chance.
         add(format!("{field} is {value}"), replaced(range, value), false);
     }
 }
@@ -225,7 +225,7 @@ pub(crate) fn mutants(folder: &Path, count: usize) -> Vec<Mutant> {
     mutants
 }
 
-/// Files that are to cost memory or time, and no YAML.
+/// Files that try to exhaust memory or time, and files that are not YAML.
 fn bombs() -> Vec<Mutant> {
     let laughs = (0..30).fold("a0: &a0 [x, x]\n".to_owned(), |text, i| {
         format!("{text}a{}: &a{} [*a{i}, *a{i}, *a{i}, *a{i}, *a{i}, *a{i}]\n", i + 1, i + 1)

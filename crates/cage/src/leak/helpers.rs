@@ -12,15 +12,15 @@ pub(super) enum Takes {
     /// Memory of a map's key or value, the map being argument 1.
     Key,
     MapValue,
-    /// Memory of as many bytes as the next argument says.
+    /// Memory that the helper reads; the next argument is its length.
     Reads,
     Writes,
     /// The same, of so many bytes, read and written.
     Both(u16),
-    /// Memory of so many bytes as the argument before says.
+    /// Memory that the helper reads; the former argument is its length.
     ReadsBefore,
     Function,
-    /// The argument of a callback: anything.
+    /// The argument of a callback, of any type.
     Anything,
     /// A record, or a lock in a map's value.
     Record,
@@ -69,7 +69,7 @@ pub(super) fn signature(helper: u32) -> Option<(&'static [Takes], Gives)> {
     Some((takes, Gives::Number))
 }
 
-/// Bytes of the memory that an argument names; `None` if it is not known.
+/// Length of the memory that an argument points to; `None` if it is unknown.
 pub(super) fn bytes_of(
     object: &Object,
     takes: Takes,

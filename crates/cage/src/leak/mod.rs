@@ -1,9 +1,9 @@
-//! Refuses programs by which an address of the kernel becomes a number.
+//! Refuses programs that could turn an address of the kernel into a number.
 //!
 //! With `CAP_PERFMON` the verifier lets a program store pointers, calculate with them and compare
 //! them. A tenant's program is loaded with that capability only if this analysis finds nothing: it
 //! follows all paths with a value for each register and each byte of the stack, and refuses every
-//! instruction after which a pointer could be known.
+//! instruction that could reveal a pointer.
 //!
 //! | refused | allowed |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | pointers where a helper wants a number, or in memory that it reads | |
 //! | a pointer as verdict | |
 //!
-//! It does not cover measurements by a program: how long an access takes, for example.
+//! It does not cover side channels, such as the time of an access.
 //!
 //! | file      | concern                                  |
 //! |-----------|------------------------------------------|
@@ -39,17 +39,17 @@ use crate::problem::Problem;
 /// The findings.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// Instructions that would tell an address.
+    /// Instructions that would reveal an address.
     pub problems: Vec<Problem>,
     /// Functions, by the place of their first instruction, that may read bytes of their stack before
     /// they write them. The cage clears their stack from this distance to its end on, which is
     /// negative.
     pub to_clear: BTreeMap<usize, i32>,
-    /// Instructions that read which device a frame came in by (`ctx->ingress_ifindex`).
+    /// Instructions that read the receiving device of a frame (`ctx->ingress_ifindex`).
     pub device_reads: BTreeSet<usize>,
 }
 
-/// Analyses linked code, each entry as a program of its own.
+/// Analyses linked code, each entry as a separate program.
 pub fn analyse(object: &Object, linked: &Linked) -> Findings {
     walk::Walk::new(object, linked).run()
 }

@@ -68,7 +68,7 @@ impl Stack {
         (is_whole && slot.is_pointer() == (first == Byte::Pointer)).then_some(slot)
     }
 
-    /// Writes a number of `count` bytes at one distance, or at any of a range.
+    /// Writes a number of `count` bytes at one distance, or at any distance of a range.
     pub(super) fn write_data(&mut self, low: i32, high: i32, count: usize, value: Value) {
         let range = Stack::range(low, high, count);
         let exact = low == high;
@@ -132,7 +132,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Where a program begins.
+    /// The state at a program's start.
     pub(super) fn entry() -> State {
         let mut registers = [Value::Unset; 11];
         registers[1] = Value::Pointer(Region::Context, 0);
@@ -140,7 +140,7 @@ impl State {
         State { registers, stacks: vec![Stack::new()] }
     }
 
-    /// Where a called function begins.
+    /// The state at the start of a called function.
     pub(super) fn call(&self, arguments: [Value; 5]) -> State {
         let mut called = State { registers: [Value::Unset; 11], stacks: self.stacks.clone() };
         called.stacks.push(Stack::new());
@@ -151,7 +151,7 @@ impl State {
         called
     }
 
-    /// Adds the state of another path; returns whether something is new.
+    /// Adds the state of another path. Returns whether it adds information.
     pub(super) fn join(&mut self, other: &State, widen: bool) -> bool {
         let mut changed = false;
         for (mine, other) in self.registers.iter_mut().zip(&other.registers) {
@@ -165,7 +165,7 @@ impl State {
         changed
     }
 
-    /// Everything of one origin is NULL.
+    /// All values of one origin are NULL.
     pub(super) fn is_null(&mut self, origin: u32) {
         let null = Value::Number(crate::leak::value::Range::one(0));
         let mut clear = |value: &mut Value| {

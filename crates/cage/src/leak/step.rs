@@ -80,7 +80,7 @@ fn moved(pointer: Value, by: Range, back: bool) -> Result<Value, Refusal> {
     let Value::Pointer(region, origin) = pointer else { return Err(ARITHMETIC) };
     Ok(match region {
         Region::Stack { depth, low, high } => {
-            // A number is a distance with a sign; a far one is anything.
+            // A distance is a signed number; a far one may be any number.
             let near =
                 |number: u64| i32::try_from(number.cast_signed()).ok().filter(|n| n.abs() <= 1024);
             let both = near(by.low).zip(near(by.high)).filter(|(from, to)| from <= to);
@@ -97,7 +97,7 @@ fn moved(pointer: Value, by: Range, back: bool) -> Result<Value, Refusal> {
     })
 }
 
-/// The result of arithmetic on numbers, as far as it is followed.
+/// The result of arithmetic on numbers, as precisely as the analysis follows it.
 fn numbers(operation: u8, a: Range, b: Range, is_wide: bool) -> Range {
     let (a, b) = if is_wide { (a, b) } else { (a.short(), b.short()) };
     match operation {
@@ -127,7 +127,7 @@ fn numbers(operation: u8, a: Range, b: Range, is_wide: bool) -> Range {
 }
 
 impl Range {
-    /// The same, or everything.
+    /// The same range, or all numbers.
     fn checked(self, good: bool) -> Range {
         if good && self.low <= self.high { self } else { Range::ALL }
     }
@@ -158,7 +158,7 @@ fn bytes(code: u8) -> usize {
 /// Offset of `ingress_ifindex` in the context.
 const DEVICE: i16 = 12;
 
-/// Whether a read is that of the device which a frame came in by.
+/// Whether a read is that of the frame's receiving device.
 pub(super) fn reads_device(state: &State, instruction: Instruction) -> bool {
     let of_context = matches!(get(state, instruction.src), Value::Pointer(Region::Context, _));
     of_context && instruction.offset == DEVICE && bytes(instruction.code) == 4
@@ -311,7 +311,7 @@ fn split(operation: u8, number: Range, limit: u64) -> (Range, Range) {
         0xb0 => (up_to, above),
         _ => (number, number),
     };
-    // A range without numbers is a path that is never taken; any range will do.
+    // An empty range belongs to a path that is never taken, so any range is valid.
     let sane = |range: Range| if range.low <= range.high { range } else { number };
     (sane(yes), sane(no))
 }

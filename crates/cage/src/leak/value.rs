@@ -27,7 +27,7 @@ impl Range {
         Range { low: self.low.min(other.low), high: self.high.max(other.high) }
     }
 
-    /// Both ends changed by the same function, or everything if it overflows.
+    /// Both ends changed by the same function, or all numbers if it overflows.
     pub(super) fn map(self, by: impl Fn(u64) -> Option<u64>) -> Range {
         match (by(self.low), by(self.high)) {
             (Some(low), Some(high)) if low <= high => Range { low, high },
@@ -53,7 +53,7 @@ pub(super) enum Region {
     },
     Frame,
     FrameEnd,
-    /// The low 32 bits of a place in the frame: only good for a distance.
+    /// The low 32 bits of a place in the frame, valid only for computing a distance.
     FrameLow,
     /// A map's value.
     Value,
@@ -66,10 +66,10 @@ pub(super) enum Region {
 /// The known facts about a register or eight bytes of stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// It was not set on some path.
+    /// It is not set on some path.
     Unset,
     Number(Range),
-    /// A pointer, or NULL; those of one origin are NULL together.
+    /// A pointer, or NULL; pointers of one origin are NULL together.
     Pointer(Region, u32),
     /// A pointer or a number, or different pointers.
     Mixed,
@@ -88,7 +88,7 @@ impl Value {
             (a, b) if a == b => a,
             (Value::Number(a), Value::Number(b)) => Value::Number(a.join(b)),
             (Value::Unset, other) | (other, Value::Unset) => {
-                // The verifier refuses its use; its possible values must not be forgotten.
+                // The verifier refuses its use; its possible values must be kept.
                 if other.is_pointer() { Value::Mixed } else { Value::Unset }
             }
             (Value::Number(number), pointer @ Value::Pointer(..))
@@ -115,7 +115,7 @@ impl Value {
         }
     }
 
-    /// The same, but a value that still grows becomes as large as it can be, so that loops end.
+    /// The same, but a growing value becomes as large as possible, so that loops end.
     pub(super) fn widen(self, newer: Value) -> Value {
         match (self, self.join(newer)) {
             (Value::Number(old), Value::Number(new)) if old != new => {

@@ -17,7 +17,7 @@ const MAX_STEPS: usize = 4_000_000;
 const MAX_CALLS: usize = 20_000;
 /// Deepest nesting of calls.
 const MAX_DEPTH: usize = 8;
-/// After so many joins at one place, a value that still grows is taken to be anything.
+/// Number of joins at one place after which a growing value becomes unknown.
 const PATIENCE: u32 = 4;
 /// Number of `bpf_loop`.
 const LOOP: u32 = 181;
@@ -26,7 +26,7 @@ const LOOP: u32 = 181;
 struct Frame {
     /// The function's first instruction.
     start: usize,
-    /// The calling frame, where it goes on, and whether a helper called.
+    /// The calling frame, its next instruction, and whether a helper called.
     caller: Option<(usize, usize, bool)>,
     /// The caller's state at the call, if it waits for it.
     kept: Option<State>,
@@ -48,7 +48,7 @@ pub(super) struct Walk<'a> {
     steps: usize,
 }
 
-/// Where a path goes from an instruction.
+/// The successor of an instruction on a path.
 enum Next {
     On,
     Jump(usize),
@@ -98,7 +98,7 @@ impl<'a> Walk<'a> {
         self.findings
     }
 
-    /// A path comes to a place.
+    /// A path reaches a place.
     fn arrive(&mut self, frame: usize, at: usize, state: &State) {
         let changed = match self.states.get_mut(&(frame, at)) {
             Some((known, joins)) => {
@@ -163,7 +163,7 @@ impl<'a> Walk<'a> {
                     (Ok(()), LOOP, Value::Pointer(Region::Function(start), _)) => {
                         let none = Value::Unset;
                         let given = [Value::NUMBER, with, none, none, none];
-                        // Its body may not run at all.
+                        // The loop's body may not run at all.
                         let entered = self.enter(frame, at, start as usize, state, given, true);
                         entered.map(|_| Next::On)
                     }

@@ -1,7 +1,7 @@
 //! The loop over instructions.
 //!
-//! Fuel is taken at jumps back and at calls only, as many units as instructions can follow until
-//! the next of these: straight code needs no count.
+//! Fuel is taken only at backward jumps and calls: as many units as instructions can follow until
+//! the next of them. Straight code needs no count.
 
 use crate::user::machine::{Cause, Fault, Host, Target};
 use crate::user::memory::{MAX_DEPTH, Memory, Outside, stack_end};
@@ -31,7 +31,7 @@ struct Caller {
 
 /// The effect of a helper on the program's course.
 pub(super) enum Next {
-    /// It goes on with this result.
+    /// The program continues with this result.
     Result(u64),
     /// Another program takes over.
     Tail(usize),
@@ -285,7 +285,7 @@ impl Run<'_, '_> {
                     depth += 1;
                     regs[10] = stack_end(depth);
                     pc = step.offset as usize;
-                    // How long the function is.
+                    // The instruction has the function's length as its immediate.
                     burn!(step.immediate);
                 }
                 code::TO_LE => set!(regs[d] & width_mask(k)),
@@ -308,7 +308,7 @@ impl Run<'_, '_> {
         }
     }
 
-    /// One atomic operation; the fetched value, and whether into register 0.
+    /// One atomic operation. Returns the fetched value, and whether it goes into register 0.
     fn atomic(
         &mut self,
         address: u64,
@@ -365,7 +365,7 @@ fn extend(value: u64, bits: i32) -> i64 {
     }
 }
 
-/// Division by zero gives zero.
+/// Division with the result zero for a zero divisor.
 fn divide(a: u64, b: u64) -> u64 {
     let (a, b) = (a.cast_signed(), b.cast_signed());
     if b == 0 { 0 } else { a.wrapping_div(b).cast_unsigned() }

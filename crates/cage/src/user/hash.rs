@@ -24,11 +24,11 @@ pub(super) struct Table {
     next: Vec<u32>,
     used: Vec<bool>,
     keys: Vec<u8>,
-    /// Entries never used lie from here on.
+    /// Entries from this one on were never used.
     fresh: u32,
     free: u32,
     seed: u64,
-    /// Which entries were looked at since `hand` came by; only of a table that evicts.
+    /// Entries that were looked up since `hand` passed them; only for a table that evicts.
     recent: Option<Vec<bool>>,
     hand: u32,
     /// Numbers of prefixes by length; only of a trie.
@@ -58,7 +58,7 @@ impl Table {
             keys: vec![0; entries * key_bytes],
             fresh: 0,
             free: 0,
-            // Senders of packets choose keys: they must not know which keys collide.
+            // Senders of packets choose keys: they must not be able to predict collisions.
             seed: RandomState::new().hash_one(0_u8) | 1,
             recent: evicts.then(|| vec![false; entries]),
             hand: 0,
@@ -150,7 +150,7 @@ impl Table {
             if only_new {
                 return Err(EEXIST);
             }
-            // A trie shows the key as it was given last, bits behind the prefix included.
+            // A trie returns the key in its latest form, bits after the prefix included.
             self.set_key(entry, original);
             return Ok(entry);
         }
@@ -184,7 +184,7 @@ impl Table {
         0
     }
 
-    /// The key that is hashed. `None` for a prefix that is too long.
+    /// The key for hashing. `None` for a prefix that is too long.
     fn exact<'a>(&self, key: &'a [u8], buffer: &'a mut [u8; MAX_PREFIX_KEY]) -> Option<&'a [u8]> {
         if self.lengths.is_none() {
             return Some(key);
@@ -217,9 +217,9 @@ impl Table {
         }
     }
 
-    /// Frees an entry that was not looked at for the longest time, as far as `hand` can tell.
+    /// Frees an entry that was not looked up for the longest time, by the approximation of `hand`.
     fn evict(&mut self) -> Result<u32, i64> {
-        // After one round all marks are gone, so the second ends at its first entry.
+        // One round clears all marks, so the second one ends at its first entry.
         for _ in 0..=self.max_entries {
             let entry = self.hand;
             self.hand = (self.hand + 1) % self.max_entries;
@@ -271,7 +271,7 @@ impl Table {
         if *count == 0 && there {
             self.in_use.remove(place);
         } else if *count > 0 && !there {
-            // There is room for each length.
+            // The table has room for all lengths.
             self.in_use.insert(place, length);
         }
     }

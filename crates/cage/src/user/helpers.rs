@@ -14,14 +14,14 @@ const E2BIG: i64 = -7;
 
 /// Most tail calls for one frame.
 const MAX_TAIL_CALLS: u32 = 33;
-/// Most turns of `bpf_loop`.
+/// Most iterations of `bpf_loop`.
 const MAX_LOOPS: u64 = 1 << 23;
 /// Frames are shorter.
 const MAX_OFFSET: u64 = 0xffff;
 /// Verdicts.
 const ABORTED: u64 = 0;
 const REDIRECT: u64 = 4;
-/// Flags of redirections: the verdict to answer if there is no target.
+/// Flags of redirections: the verdict if there is no target.
 const ACTION_MASK: u64 = 3;
 const BROADCAST: u64 = 8;
 const BUT_INGRESS: u64 = 16;
@@ -330,7 +330,7 @@ impl Run<'_, '_> {
         ok(self.trace.print(text, &arguments))
     }
 
-    /// `bpf_perf_event_output`: the program's bytes, and the first ones of the frame.
+    /// `bpf_perf_event_output`: the program's bytes, and the first bytes of the frame.
     fn event(&mut self, map: u64, flags: u64, data: u64, bytes: u64) -> Result<Next, Stopped> {
         let number = memory::map_number(map).ok_or(Cause::Argument(2))?;
         let of_frame = flags >> EVENT_FRAME_SHIFT & EVENT_FRAME_MASK;
@@ -360,7 +360,7 @@ impl Run<'_, '_> {
         ok(0)
     }
 
-    /// Copies bytes of the program into a record; the record ends if they are not its own.
+    /// Copies the program's bytes into a record; ends the record if the program may not read them.
     fn copy_into_ring(
         &mut self,
         number: usize,

@@ -36,7 +36,7 @@ pub struct Setup {
 
 /// The surroundings of a program.
 pub trait Host {
-    /// Nanoseconds on a clock that never goes back.
+    /// Nanoseconds of a monotonic clock.
     fn now_ns(&self) -> u64;
 
     /// Any number.
@@ -73,7 +73,7 @@ impl Host for Closed {
     }
 }
 
-/// Where a frame comes from.
+/// The origin of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Input {
     /// Number of the device.
@@ -82,10 +82,10 @@ pub struct Input {
     pub queue: u32,
 }
 
-/// Where a redirected frame goes.
+/// The destination of a redirected frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Target {
-    /// The program named none.
+    /// The program named no target.
     #[default]
     Nowhere,
     /// The device of this number.
@@ -94,7 +94,7 @@ pub enum Target {
     Devices {
         /// Number of the map.
         map: usize,
-        /// Not back where the frame came from.
+        /// The frame is not sent back to its input.
         but_ingress: bool,
     },
     /// A CPU's queue.
@@ -121,12 +121,12 @@ pub enum Verdict {
 /// Why a program was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Cause {
-    /// It read or wrote foreign memory.
+    /// It accessed memory outside its regions.
     #[error("{} of {bytes} bytes out of bounds, at {address:#x}", if *write { "a write" } else { "a read" })]
     Memory {
         /// The address.
         address: u64,
-        /// How many bytes.
+        /// Number of bytes.
         bytes: usize,
         /// Whether it wrote.
         write: bool,
@@ -134,7 +134,7 @@ pub enum Cause {
     /// It ran for too long.
     #[error("too many instructions for one frame")]
     Fuel,
-    /// Its functions call each other too deeply.
+    /// Its calls are nested too deeply.
     #[error("functions call each other more than {MAX_DEPTH} deep")]
     Depth,
     /// It called an unknown helper.
@@ -143,7 +143,7 @@ pub enum Cause {
     /// A helper's argument is wrong.
     #[error("argument {0} of a helper is of the wrong kind")]
     Argument(u8),
-    /// It is not an instruction.
+    /// The code is not an instruction.
     #[error("not an instruction")]
     Instruction,
 }
@@ -166,7 +166,7 @@ pub struct Machine {
     functions: Vec<(usize, usize)>,
     maps: Vec<Map>,
     stack: Box<[u8; STACK_BYTES * MAX_DEPTH]>,
-    /// Keys and values on their way into a map.
+    /// Buffer for keys and values that are written to a map.
     scratch: Vec<u8>,
     trace: Trace,
     entry: usize,
@@ -187,7 +187,7 @@ impl Machine {
         let mut budget = setup.limits.map_bytes;
         let mut maps = Vec::with_capacity(object.maps.len());
         for (definition, used) in object.maps.iter().zip(&linked.used) {
-            // A type that is not allowed has been told, with the line that uses it.
+            // The check has reported types that are not allowed, with the line that uses them.
             let made = match (used, definition.kind()) {
                 (true, Some(_)) => Map::new(definition, &mut budget),
                 _ => Ok(Map::unused()),
@@ -219,7 +219,7 @@ impl Machine {
     /// Runs the program on a frame. Allocates nothing.
     ///
     /// # Errors
-    /// Why it was stopped; the frame is as it was left then.
+    /// The reason why it was stopped; the frame keeps the changes so far.
     #[inline]
     pub fn run(
         &mut self,
@@ -268,8 +268,8 @@ impl Machine {
         self.maps.get(map).into_iter().flat_map(Map::numbers)
     }
 
-    /// Takes over the contents of maps that have the same name and shape in an older program.
-    /// Program arrays and global variables belong to their program.
+    /// Moves the contents of maps with the same name and shape from an older program. Program
+    /// arrays and global variables are not moved.
     pub fn adopt(&mut self, old: &mut Machine) {
         for map in self.maps.iter_mut().filter(|map| map.can_move()) {
             if let Some(old) = old.maps.iter_mut().find(|old| old.is_like(map)) {
@@ -284,7 +284,7 @@ impl Machine {
     }
 }
 
-/// Program arrays, as the source declares them and as the setup says.
+/// Fills the program arrays from the source's declarations and the setup.
 fn fill_program_arrays(
     object: &Object,
     linked: &Linked,

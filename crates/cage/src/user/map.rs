@@ -31,19 +31,19 @@ pub struct Map {
     max_entries: u32,
     /// Distance of two values in memory.
     stride: usize,
-    /// An address of a value is its number shifted by this, and an offset.
+    /// An address of a value is its number shifted by this, plus an offset.
     shift: u32,
     read_only: bool,
     values: Vec<u8>,
     index: Index,
 }
 
-/// How keys lead to values.
+/// How keys select values.
 #[derive(Debug)]
 enum Index {
-    /// The key is the number; all are there.
+    /// The key is the number; all values exist.
     Array,
-    /// The key is the number; the value is there: a device, a socket, the start of a program.
+    /// The key is the number; the value may be absent: a device, a socket, the start of a program.
     Sparse(Vec<bool>),
     Table(Table),
     Ring(Ring),
@@ -135,7 +135,7 @@ impl Map {
             value_bytes,
             max_entries,
             stride,
-            // Twice as far apart as they are long: behind each value is nothing.
+            // The distance is twice the length: memory behind each value is invalid.
             shift: value_bytes.max(1).next_power_of_two().trailing_zeros() + 1,
             read_only: definition.flags & READ_ONLY_FOR_PROGRAMS != 0,
             values,
@@ -147,7 +147,7 @@ impl Map {
         Ok(map)
     }
 
-    /// Stands for a map that no linked function uses.
+    /// A placeholder for a map that no linked function uses.
     pub(super) fn unused() -> Map {
         Map {
             kind: MapKind::Array,
@@ -163,7 +163,7 @@ impl Map {
         }
     }
 
-    /// Whether another program may go on with it.
+    /// Whether another program may continue to use it.
     pub(super) fn can_move(&self) -> bool {
         self.kind != MapKind::ProgArray && !self.name.starts_with('.') && !self.name.is_empty()
     }
@@ -204,7 +204,7 @@ impl Map {
         self.max_entries
     }
 
-    /// Bytes at an address: number of the value and offset in it, as `shift` splits them.
+    /// The bytes at an address, which `shift` splits into the number of the value and an offset.
     #[inline(always)]
     fn range(&self, offset: usize, count: usize) -> Option<std::ops::Range<usize>> {
         let within = offset & ((1 << self.shift) - 1);

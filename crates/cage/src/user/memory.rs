@@ -1,7 +1,7 @@
 //! Regions and their bounds.
 //!
-//! An address is a number whose top four bits name its region; the others are an offset. A
-//! program that makes an address up reaches its own memory at most.
+//! An address is a number whose top four bits name its region; the others are an offset. A forged
+//! address reaches at most the program's own memory.
 
 use crate::user::map::Map;
 
@@ -13,7 +13,7 @@ const VALUE: u64 = 3;
 const CONTEXT: u64 = 4;
 const MAP: u64 = 5;
 const FUNCTION: u64 = 6;
-/// Where the number of a map lies in an address of a value.
+/// Position of the map's number in an address of a value.
 const NUMBER_SHIFT: u32 = 48;
 const NUMBER_MASK: u64 = 0xfff;
 const OFFSET_MASK: u64 = (1 << NUMBER_SHIFT) - 1;
@@ -36,7 +36,7 @@ pub(super) fn value_address(number: usize, offset: u64) -> u64 {
     VALUE << REGION_SHIFT | (number as u64 & NUMBER_MASK) << NUMBER_SHIFT | offset & OFFSET_MASK
 }
 
-/// A function, for helpers that call one.
+/// The address of a function, for helpers that call it.
 pub(super) fn function_address(place: u32) -> u64 {
     FUNCTION << REGION_SHIFT | u64::from(place)
 }
@@ -68,7 +68,7 @@ pub struct Frame<'a> {
     /// Headroom, frame and tailroom. Bytes outside of the frame may have any value: a program's
     /// uncovered bytes are zeroed first.
     pub buffer: &'a mut [u8],
-    /// Start of the metadata; `start` if there is none.
+    /// Start of the metadata; `start` if there are none.
     pub meta: usize,
     /// First byte of the frame.
     pub start: usize,

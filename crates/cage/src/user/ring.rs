@@ -1,9 +1,9 @@
 //! Ring buffers, and programs' perf events.
 //!
 //! A record is a header of 8 bytes (length, state) and its bytes, at a multiple of 8. The buffer
-//! has twice its length so that no record has to be cut at the end.
+//! has twice its length, so that no record is cut at the end.
 
-/// Where a record stands.
+/// State of a reserved record.
 const BUSY: u32 = 1;
 const DONE: u32 = 2;
 const DISCARDED: u32 = 3;
@@ -60,7 +60,7 @@ impl Ring {
         Some(place + HEADER)
     }
 
-    /// Ends a record that was reserved. `false` if there is none at this offset.
+    /// Ends a reserved record. `false` if there is none at this offset.
     pub(super) fn finish(&mut self, offset: usize, keep: bool) -> bool {
         let Some(place) = offset.checked_sub(HEADER) else { return false };
         let (length, state) = self.header(place);

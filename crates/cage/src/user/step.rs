@@ -9,7 +9,7 @@ use crate::user::memory;
 /// An instruction in the form that [`super::execute`] runs: 16 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
-    /// The instruction's code, or one of those in [`code`].
+    /// The instruction's code, or a code of [`code`].
     pub(super) code: u16,
     pub(super) dst: u8,
     pub(super) src: u8,
@@ -19,7 +19,7 @@ pub(super) struct Step {
     pub(super) immediate: u64,
 }
 
-/// Codes beyond the instruction set's own, for those that differ by offset or immediate.
+/// Codes in addition to the instruction set's, for instructions that differ by offset or immediate.
 pub(super) mod code {
     pub(in crate::user) const HELPER: u16 = 0x100;
     pub(in crate::user) const CALL: u16 = 0x101;
@@ -43,7 +43,7 @@ pub(super) mod code {
     pub(in crate::user) const ATOMIC64: u16 = 0x109;
 }
 
-/// Atomic operations, as the immediate tells them.
+/// Atomic operations, by the immediate.
 pub(super) mod atomic {
     pub(in crate::user) const ADD: i32 = 0x00;
     pub(in crate::user) const OR: i32 = 0x40;
@@ -75,7 +75,7 @@ pub(super) fn decode(object: &Object, linked: &Linked) -> Result<Vec<Step>, Prob
             Ok(step) => steps.push(step),
             Err(what) => {
                 steps.push(Step { code: u16::MAX, dst: 0, src: 0, offset: 0, immediate: 0 });
-                // An error lists the first ones.
+                // An error lists the first mistakes.
                 if problems.len() < 32 {
                     problems.push(linked.problem(object, at, what, "compile it with clang"));
                 }

@@ -70,7 +70,7 @@ impl Random {
     }
 }
 
-/// A frame that parsers find something in; a part of its bytes is wrong.
+/// A frame that is valid for parsers, with some random bytes.
 pub(crate) fn frame(random: &mut Random) -> Vec<u8> {
     let mut frame = Vec::new();
     for _ in 0..2 {

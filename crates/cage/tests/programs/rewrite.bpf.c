@@ -1,4 +1,4 @@
-/* Changes frames: addresses, time to live, a tunnel's header put on and taken off, tails. */
+/* Changes frames: addresses, TTL, a tunnel's header added and removed, tails. */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
 #include <linux/in.h>

@@ -1,4 +1,4 @@
-/* Stages by tail calls, which tell each other by metadata. */
+/* Stages called by tail calls, which pass values in metadata. */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 
@@ -75,7 +75,7 @@ int second(struct xdp_md *ctx)
 	if ((void *)(note + 1) > (void *)(long)ctx->data)
 		return XDP_ABORTED;
 	__u32 sum = note->sum;
-	/* Metadata that moves with the frame, grows and goes. */
+	/* Metadata that moves with the frame, grows and shrinks. */
 	if (sum & 1)
 		bpf_xdp_adjust_head(ctx, -12);
 	if (sum & 2)

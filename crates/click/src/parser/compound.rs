@@ -60,7 +60,7 @@ impl Parser {
         }
     }
 
-    /// Reads `$a, KEYWORD $b |`, if a compound starts so.
+    /// Reads `$a, KEYWORD $b |`, if a compound begins with it.
     fn formals(&mut self) -> Vec<Formal> {
         let mut formals: Vec<Formal> = Vec::new();
         loop {

@@ -23,7 +23,7 @@ enum Block {
 struct Parser {
     lexer: Lexer,
     peeked: Option<Token>,
-    /// Where the last token that was taken ends.
+    /// End of the last consumed token.
     taken: usize,
     errors: Diagnostics,
     warnings: Diagnostics,
@@ -31,7 +31,7 @@ struct Parser {
     listed_ports: usize,
 }
 
-/// Parses what it can; errors come beside the tree.
+/// Parses the text; returns errors together with the tree.
 pub(crate) fn parse_source(source: &Arc<Source>) -> (Ast, Diagnostics) {
     let mut parser = Parser {
         lexer: Lexer::new(source),
@@ -111,8 +111,8 @@ impl Parser {
         let open = self.lexer.here();
         let config = self.lexer.config(&mut self.errors);
         if !self.accept(Kind::Char(')')) {
-            // Everything to the end of the file was read as arguments: the end says
-            // nothing, the parenthesis that was never closed does.
+            // Everything to the end of the file was read as arguments: the place of the unclosed
+            // parenthesis is more useful than the end.
             let start = open.span.start.saturating_sub(1);
             let first = open.source.text().get(start..).unwrap_or_default();
             let line = first.find(['\n', '\r']).unwrap_or(first.len());
@@ -125,11 +125,11 @@ impl Parser {
         config
     }
 
-    /// Reads statements to the end of the block; says which token ended it.
+    /// Reads statements to the end of the block. Returns the token that ended it.
     fn statements(&mut self, block: Block) -> (Vec<Statement>, Token) {
         let mut statements = Vec::new();
-        // Whether a chain that starts with a bare arrow cannot be mistaken for
-        // the continuation of the one before it.
+        // Whether a chain that starts with a bare arrow cannot be mistaken for the continuation of
+        // the former one.
         let mut clear_start = true;
         loop {
             match self.peek() {
@@ -204,7 +204,7 @@ impl Parser {
         stages
     }
 
-    /// Takes the `;` of a connection, or stops before what may follow without one.
+    /// Consumes the `;` of a connection, or stops before a token that may follow without it.
     fn connection_end(&mut self) {
         let token = self.next();
         match token.kind {
@@ -312,7 +312,7 @@ impl Parser {
         Some(Node { inputs, target, class, config, outputs, at })
     }
 
-    /// There was no element where one could have been.
+    /// Reports a missing element.
     fn no_node(&mut self, token: Token, opens: bool, index: usize, ports: bool) -> Option<Node> {
         if ports {
             self.error(&token.at, "stranded port ignored");
@@ -324,7 +324,7 @@ impl Parser {
                 self.syntax_error(&token);
                 self.unread(token);
             }
-            // The arrow that starts a chain stays, unless it would start it again.
+            // The arrow that starts a chain stays, unless the chain would start with it again.
             _ if opens && index == 0 && !matches!(token.kind, Kind::Arrow | Kind::ManyArrow) => {
                 self.unread(token);
             }
@@ -351,7 +351,7 @@ impl Parser {
         }
     }
 
-    /// Runs `inner` one level deeper, unless that is too deep.
+    /// Runs `inner` one level deeper, unless that exceeds the limit.
     fn nested<T>(&mut self, at: &Landmark, inner: impl FnOnce(&mut Parser) -> T) -> Option<T> {
         if self.depth >= MAX_DEPTH {
             self.error(at, "maximum compound element nesting depth exceeded");
@@ -364,7 +364,7 @@ impl Parser {
         Some(result)
     }
 
-    /// Gives the file up: the text after too deep a nesting cannot be parsed.
+    /// Skips the rest of the file: text after too deep a nesting cannot be parsed.
     fn skip_rest(&mut self) {
         while self.next().kind != Kind::End {}
     }

@@ -4,8 +4,8 @@ use super::Parser;
 use crate::ast::Ports;
 use crate::lexer::{Kind, Token};
 
-/// Largest port number, and most ports that one file may list: port lists are
-/// the one place where a short text asks for much memory.
+/// Largest port number, and most ports that one file may list: only in port lists a short text can
+/// require much memory.
 const MAX_PORT: u32 = 0xffff;
 const MAX_LISTED_PORTS: usize = 1 << 20;
 
@@ -61,7 +61,7 @@ impl Parser {
         }
     }
 
-    /// Goes to the end of a port list that cannot be read, if it has one.
+    /// Skips to the end of an invalid port list.
     fn skip_ports(&mut self) {
         while !self.accept(Kind::Char(']')) {
             match self.peek() {

@@ -1,5 +1,5 @@
-//! Looks names up: statements to definitions. Scopes are lexical and nothing
-//! is seen before its declaration, so one pass in order is enough.
+//! Resolves names: statements to definitions. Scopes are lexical and names are visible only after
+//! their declaration, so one pass is enough.
 
 mod parameter;
 mod statement;
@@ -19,7 +19,7 @@ use crate::lexer::Config;
 use crate::source::Landmark;
 use crate::text::split_arguments;
 
-/// Connections one configuration may have, written or expanded.
+/// Most connections of one configuration, written or expanded.
 pub(crate) const MAX_LINKS: usize = 1 << 20;
 /// Errors that get a hint: each compares a name with every other.
 const MAX_HINTS: usize = 20;
@@ -42,7 +42,7 @@ struct Resolver<'a> {
     libraries: Vec<String>,
     /// Class names by scope, the innermost last.
     scopes: Vec<HashMap<String, ClassRef>>,
-    /// The definition being read is on top, those around it below.
+    /// The definition that is being read is last, after those that contain it.
     open: Vec<Definition>,
     program: Program,
     links: usize,
@@ -56,10 +56,10 @@ struct Resolved {
     outputs: Ports,
 }
 
-/// A node of a stage on its way there.
+/// A node of a stage that is being resolved.
 struct Pending {
     name: String,
-    /// The class, if the name is one.
+    /// The class, if the name is a class.
     own: Option<ClassRef>,
     /// The class after `::`.
     declared: Option<ClassRef>,

@@ -45,7 +45,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Gives each parameter its argument; `None` if they do not fit.
+/// Assigns arguments to parameters; `None` if they do not fit.
 pub(crate) fn assign_arguments(
     formals: &[(String, String)],
     arguments: &[String],

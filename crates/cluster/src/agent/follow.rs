@@ -22,9 +22,9 @@ pub(super) struct Follower {
     client: Client,
     /// The cluster's state that was read last.
     pub(super) state: Arc<State>,
-    /// The part that was computed last, and the revision of the head that it follows from.
+    /// The part that was computed last, and the revision of its head.
     computed: Option<(i64, Arc<Own>)>,
-    /// The part that the node runs, and the facts that change when it runs something else.
+    /// The part that the node runs, and marks that change with it.
     applied: Option<(Arc<Own>, Marks)>,
 }
 
@@ -53,9 +53,9 @@ impl Follower {
         }
     }
 
-    /// Refuses a node with documents of its own, which the cluster's would replace.
+    /// Refuses a node with documents of its own, as the cluster's documents would replace them.
     pub(super) async fn join(&mut self) -> Result<()> {
-        // A note of another cluster is none of this one.
+        // A note of another cluster does not count.
         let noted = fs::read_to_string(&self.settings.note).unwrap_or_default();
         if noted.trim() == self.settings.access.cluster {
             return Ok(());
@@ -92,14 +92,14 @@ impl Follower {
         Ok(own)
     }
 
-    /// Planned moves after change `passed`, if the node would change something now.
+    /// Planned moves after change `passed`, if the node would change its objects now.
     pub(super) async fn pending(&mut self, passed: u64) -> Result<Vec<Pending>> {
         let own = self.own().await?;
         match &self.applied {
             Some((applied, _)) if applied.part != own.part => {
                 Ok(pending(&own.whole.places, passed))
             }
-            // The first part since the agent's start may end copies of what runs elsewhere.
+            // The first part since the agent's start may end copies of objects that run elsewhere.
             _ => Ok(Vec::new()),
         }
     }
@@ -152,7 +152,7 @@ impl Follower {
                         client.delete::<Applied>(&format!("/v1/{kind}s/{}", path.join("/")));
                     match ended {
                         Ok(_) => tracing::info!("ended a copy of {key}, which is on another node"),
-                        // Its links have an epoch of before, so no peer takes its packets.
+                        // Its links have an old epoch, so no peer accepts its packets.
                         Err(error) => tracing::warn!("a copy of {key} goes on: {error}"),
                     }
                 }
@@ -205,7 +205,7 @@ fn marks_of(client: &Client) -> std::result::Result<Marks, ClientError> {
     Ok(Marks { since: info.since, revision: info.revision })
 }
 
-/// Runs long work beside the session, whose lease is renewed meanwhile.
+/// Runs long work in another thread, while the session renews its lease.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T> + Send + 'static,
 ) -> Result<T> {

@@ -1,4 +1,4 @@
-//! The leader's guard: it has routers of nodes without a lease start elsewhere.
+//! The leader's guard: it starts routers of nodes without a lease on other nodes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::store::State;
 use crate::takeover::{Guard, Verdict};
 use crate::whole::decided_cordons;
 
-/// Time between two looks, whatever watches say.
+/// Time between two checks, independent of watches.
 const LOOK: Duration = Duration::from_secs(10);
 /// Time before a takeover that failed is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -71,7 +71,7 @@ async fn lead(
     }
 }
 
-/// Whether a node has taken or lost its lease; others have reported.
+/// Whether a node has taken or lost its lease; other events are reports.
 fn comes_or_goes(told: &WatchResponse) -> bool {
     told.events().iter().any(|event| {
         let is_new = event.kv().is_some_and(|kv| kv.version() == 1);
@@ -127,7 +127,7 @@ impl Work<'_> {
         Ok(now + LOOK)
     }
 
-    /// Has what may move of a node start elsewhere; false if it must be tried again.
+    /// Starts the movable routers of a node elsewhere; false if it must be tried again.
     async fn take_over(&mut self, node: &str) -> Result<bool> {
         let mut moved = Vec::new();
         let mut tell = |key: &europa_api::Key, fate: &Fate| {

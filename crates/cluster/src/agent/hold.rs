@@ -25,9 +25,10 @@ pub(super) fn pending(places: &Places, passed: u64) -> Vec<Pending> {
     moved.collect()
 }
 
-/// Whether a node waits for others.
+/// Whether a node must wait for other nodes.
 pub(super) fn holds(node: &str, pending: &[Pending], members: &BTreeMap<String, Member>) -> bool {
-    // The new node of one object does not wait for the new node of another, which may wait for it.
+    // The new node of one object does not wait for the new node of another, which could wait for it
+    // in turn.
     if pending.iter().any(|one| one.to == node) {
         return false;
     }
@@ -36,7 +37,7 @@ pub(super) fn holds(node: &str, pending: &[Pending], members: &BTreeMap<String, 
         let new = members.get(&one.to).is_some_and(|member| !runs(member));
         let is_behind =
             |(name, member): (&String, &Member)| *name != *node && member.passed < one.epoch;
-        // No node waits for one without a lease.
+        // No node waits for a node without a lease.
         new || (one.from == node && members.iter().any(is_behind))
     })
 }
@@ -45,7 +46,7 @@ pub(super) fn holds(node: &str, pending: &[Pending], members: &BTreeMap<String, 
 mod tests {
     use super::*;
 
-    /// `n1 5, n2 4!`: nodes, what they have passed, and whether they failed.
+    /// `n1 5, n2 4!`: nodes, the change that each has passed, and whether it failed.
     fn members(text: &str) -> BTreeMap<String, Member> {
         let one = |text: &str| {
             let (name, passed) = text.trim().split_once(' ').expect("a name and a number");

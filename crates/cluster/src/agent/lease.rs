@@ -29,7 +29,7 @@ impl Lease {
         Ok(Lease(granted.id()))
     }
 
-    /// Options of a key that goes with the lease.
+    /// Options of a key that is deleted with the lease.
     pub(super) fn options(self) -> Option<PutOptions> {
         Some(PutOptions::new().with_lease(self.0))
     }
@@ -85,7 +85,7 @@ impl Lease {
         }
     }
 
-    /// Tells what the node has taken note of.
+    /// Reports the change that the node has passed.
     pub(super) async fn report(self, etcd: &Etcd, name: &str, member: &Member) -> Result<()> {
         let put = TxnOp::put(etcd.key(&node_key(name)), text(member)?, self.options());
         etcd.transact("reporting", &[], vec![put], Vec::new()).await.map(drop)

@@ -17,15 +17,15 @@ use crate::etcd::Etcd;
 use crate::member::{Answer, Asked, LEADER, Member, answer_key, members, withdraw};
 use crate::store::{Cleaner, HEAD, State, parse, text};
 
-/// Time between two linearisable looks at the head, whatever watches say.
+/// Time between two linearisable reads of the head, independent of watches.
 const COMPARE: Duration = Duration::from_secs(10);
 /// The same after a failure of the node.
 const RETRY: Duration = Duration::from_secs(2);
-/// Time between two looks at the nodes that are waited for, whatever watches say.
+/// Time between two checks of the awaited nodes, independent of watches.
 const HELD: Duration = Duration::from_millis(500);
 /// The longest wait for other nodes: the change is accepted, so it is followed in any case.
 const MOST_HELD: Duration = Duration::from_secs(10);
-/// Time between two turns of the leader's cleaning.
+/// Time between two cleanings by the leader.
 const CLEAN: Duration = Duration::from_secs(30);
 
 /// Runs until the first error.
@@ -64,8 +64,8 @@ pub(super) async fn run(settings: &Settings, follower: &mut Follower) -> Result<
     }
 }
 
-/// Has the node run its part before it takes a lease: routers that run elsewhere by now end. Returns
-/// why the node does not run its part.
+/// Lets the node run its part before it takes a lease, so that routers that now run elsewhere end.
+/// Returns the reason if the node does not run its part.
 async fn begin(etcd: &Etcd, follower: &mut Follower) -> Result<Option<String>> {
     follower.state = Arc::new(State::read(etcd, &follower.state).await?);
     let Err(error) = follower.follow().await else { return Ok(None) };
@@ -121,7 +121,7 @@ impl Session<'_> {
                         let lost = |error: String| ClusterError::Etcd { what: "watching".into(), error };
                         let told = told.map_err(|error| lost(error.to_string()))?;
                         let told = told.ok_or_else(|| lost("the connection ended".into()))?;
-                        // After a compaction everything is read again.
+                        // After a compaction, the agent reads everything again.
                         if told.canceled() { break }
                         self.heard(&told).await?;
                     }
@@ -144,7 +144,7 @@ impl Session<'_> {
         self.follow().await
     }
 
-    /// Has the node follow the state that was read, unless it waits for others.
+    /// Lets the node follow the state that was read, unless it waits for other nodes.
     async fn follow(&mut self) -> Result<()> {
         if self.waits().await? {
             return Ok(());
@@ -165,7 +165,7 @@ impl Session<'_> {
         self.lease.report(self.etcd, self.name, &self.member).await
     }
 
-    /// Whether the node waits for others before it follows a planned move.
+    /// Whether the node waits for other nodes before it follows a planned move.
     async fn waits(&mut self) -> Result<bool> {
         // The attempt to follow reports a part that cannot be computed.
         let pending = self.follower.pending(self.member.passed).await.unwrap_or_default();
@@ -232,7 +232,7 @@ impl Session<'_> {
         self.etcd.transact("answering", &when, vec![put], Vec::new()).await.map(drop)
     }
 
-    /// Leads, if no other node does.
+    /// Becomes the leader, if there is none.
     async fn campaign(&mut self) -> Result<()> {
         let leads = self.leads.borrow().is_some();
         if !leads && self.etcd.get(LEADER).await?.0.is_none() {
@@ -242,7 +242,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// The leader removes what is no longer needed, once all living nodes have passed the state.
+    /// The leader removes unnecessary keys, once all live nodes have passed the state.
     async fn clean(&mut self) -> Result<()> {
         let Some(leads) = self.leads.borrow().clone() else { return Ok(()) };
         let sequence = self.follower.state.head.sequence;

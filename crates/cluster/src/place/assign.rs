@@ -1,9 +1,9 @@
-//! The choice of nodes: little traffic between nodes, within their room. Numbers in, numbers out.
+//! Chooses nodes for little traffic between nodes, within their room. Works on numbers only.
 //!
-//! Units are put one after the other: next is the unit with most traffic to units that have a place,
-//! and it goes where that traffic leads, if there is room. Then units move, and small cases also
-//! swap, while that reduces the traffic between nodes. Ties go to the lower number, so the result
-//! follows from the input alone.
+//! Units are placed one after the other. The next one is the unit with most traffic to placed
+//! units, and its node is the one with that traffic, if it has room. Then units move, and small
+//! cases also swap, while that reduces the traffic between nodes. Ties go to the lower number, so
+//! the result follows from the input alone.
 
 use std::collections::{BTreeSet, BinaryHeap};
 
@@ -15,17 +15,17 @@ const MOST_SWAPPED: usize = 64;
 /// Units, nodes, and the traffic between units.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Case {
-    /// How much each node may have.
+    /// The room of each node.
     pub(super) room: Vec<u32>,
-    /// Whether each node gets units that have none yet.
+    /// Whether a node gets new units.
     pub(super) open: Vec<bool>,
-    /// How much room each unit takes, and its node if it has one already.
+    /// The room that each unit takes, and its node if it has one already.
     pub(super) units: Vec<(u32, Option<usize>)>,
     /// Pairs of units, and their traffic.
     pub(super) traffic: Vec<(usize, usize, u64)>,
 }
 
-/// A node for each unit, or none where no node has room. Units with a node keep it.
+/// A node for each unit, or `None` if no node has room. Units with a node keep it.
 pub(super) fn assign(case: &Case) -> Vec<Option<usize>> {
     let mut work = Work::new(case);
     work.grow();
@@ -85,7 +85,7 @@ impl Work<'_> {
         pull
     }
 
-    /// Puts all units: the one first that is pulled most.
+    /// Places all units; first the unit with the strongest pull.
     fn grow(&mut self) {
         let total = |work: &Self, unit: usize| work.near[unit].iter().map(|(_, w)| w).sum::<u64>();
         let key = |work: &Self, unit: usize| {
@@ -95,7 +95,7 @@ impl Work<'_> {
         let mut waiting: BTreeSet<usize> = self.free.iter().copied().collect();
         let mut heap: BinaryHeap<_> = self.free.iter().map(|unit| key(self, *unit)).collect();
         while let Some((pulled, weight, std::cmp::Reverse(unit))) = heap.pop() {
-            // An entry of before its neighbours had places.
+            // The entry is outdated: neighbours have got places since.
             if !waiting.contains(&unit)
                 || key(self, unit) != (pulled, weight, std::cmp::Reverse(unit))
             {
@@ -114,7 +114,7 @@ impl Work<'_> {
         }
     }
 
-    /// The node with room that pulls a unit most; of equal ones the one with most room.
+    /// The node with room that has most traffic with a unit; of equal ones the one with most room.
     fn best(&self, unit: usize) -> Option<usize> {
         let pull = self.pull(unit);
         let fits = (0..self.room.len())

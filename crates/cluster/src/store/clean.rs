@@ -9,11 +9,11 @@ use super::{State, begin_of};
 use crate::error::Result;
 use crate::etcd::{Etcd, MOST_OPERATIONS};
 
-/// How long a stage may be without effect.
+/// Time in which a stage must take effect.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// Removes what is no longer needed. The age of stages is measured by its own clock, from when it
-/// saw them first.
+/// Removes unnecessary keys. It measures the age of stages by its own clock, from the first time
+/// that it saw them.
 #[derive(Debug, Default)]
 pub struct Cleaner {
     seen: BTreeMap<String, Instant>,
@@ -22,7 +22,7 @@ pub struct Cleaner {
 /// The result of a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
-    /// Closed stages that had no effect.
+    /// Stages that it closed without effect.
     pub stages: usize,
     /// Keys removed.
     pub keys: usize,

@@ -1,4 +1,4 @@
-//! Reading: the head, then what differs from the state that is known.
+//! Reads the head, then the objects that differ from a known state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use super::{Bucket, HEAD, Head, Item, Located, State, parse};
 use crate::error::{ClusterError, Result};
 use crate::etcd::{Etcd, MOST_BYTES, MOST_OPERATIONS};
 
-/// Times that a state is read again because etcd compacted it meanwhile.
+/// Number of attempts to read a state that etcd compacts during the reading.
 const TRIES: usize = 8;
 
 impl State {
-    /// The state of now (linearisable). Objects that `known` has are not read again.
+    /// The present state (linearisable). Objects in `known` are not read again.
     ///
     /// # Errors
     /// etcd does not answer, or a value cannot be read.

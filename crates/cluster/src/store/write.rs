@@ -11,8 +11,8 @@ use super::{
 use crate::error::{ClusterError, Result};
 use crate::etcd::{Etcd, MOST_BYTES, MOST_OPERATIONS};
 
-/// A change on its way into etcd. Each [`Writer::step`] is one request; a writer that ends between
-/// two of them leaves a stage without effect.
+/// A change that is being written to etcd. Each [`Writer::step`] is one request; a writer that ends
+/// between two steps leaves a stage without effect.
 #[derive(Debug)]
 pub struct Writer {
     stage: String,
@@ -24,8 +24,8 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer of a change to `state`, the present one. `stage` is the request's id
-    /// and used once.
+    /// A writer of a change to `state`, the present one. `stage` is the request's id, which is used
+    /// only once.
     ///
     /// # Errors
     /// A value cannot be written as JSON.
@@ -125,7 +125,7 @@ impl Writer {
             Err(error @ (ClusterError::Silent { .. } | ClusterError::Etcd { .. })) => {
                 match outcome(etcd, &self.stage).await {
                     Ok(Some(sequence)) => Ok(sequence),
-                    // It did not take effect, and cannot any more.
+                    // The change did not take effect, and cannot do so later.
                     Ok(None) => Err(error),
                     Err(why) => Err(ClusterError::Unknown {
                         request: self.stage.clone(),
@@ -175,8 +175,8 @@ impl Writer {
     }
 }
 
-/// Whether a change took effect, and with which sequence. One that has not can no longer do so: its
-/// stage is closed by the same transaction.
+/// Whether a change took effect, and with which sequence. If it did not, it cannot do so later: the
+/// same transaction closes its stage.
 ///
 /// # Errors
 /// etcd does not answer.

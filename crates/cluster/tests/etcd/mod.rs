@@ -18,7 +18,7 @@ pub(crate) struct Server {
     options: Vec<(&'static str, PathBuf)>,
 }
 
-/// Whether etcd is installed; says that the test is skipped if not.
+/// Whether etcd is installed; prints that the test is skipped if not.
 pub(crate) fn is_there() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&path).any(|folder| folder.join("etcd").is_file());
@@ -37,7 +37,7 @@ impl Server {
         (server, etcd)
     }
 
-    /// Starts a member, by TLS if options name files for it.
+    /// Starts a member, with TLS if options name files for it.
     fn spawn(options: Vec<(&'static str, PathBuf)>) -> Server {
         let shared = Path::new("/dev/shm");
         let folder = match shared.is_dir() {
@@ -57,7 +57,7 @@ impl Server {
         Server { child, folder, ports, options }
     }
 
-    /// Where it is.
+    /// How to reach it.
     fn access(&self) -> Access {
         let endpoints = vec![self.url()];
         Access { endpoints, cluster: "test".into(), tls: None }
@@ -80,7 +80,7 @@ impl Server {
         }
     }
 
-    /// Kills it; its data stay.
+    /// Kills it; its data remain.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,5 +1,5 @@
-//! Plans for the next job. They are computed elsewhere, and taken if the machine is still in the state
-//! that they hold for.
+//! Plans for the next job. Another thread computes them. A plan is used only if the machine is
+//! still in the state that it was computed for.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::question::{About, Found, Plan, Planned, Question, Quiet, Submitted};
 use crate::submission::{Reply, refused};
 use crate::witness::Watched;
 
-/// Plans that may be too late for the state that they hold for, one after the other.
+/// Most successive plans that are outdated when they arrive.
 const MOST_TRIES: u32 = 5;
 
 /// A plan that is being computed.
@@ -32,9 +32,9 @@ pub(crate) struct Planning {
 pub(crate) enum For {
     /// A change was submitted.
     Apply(Submitted, Reply),
-    /// The accepted state may not be all there.
+    /// Parts of the accepted state may be missing.
     Restore,
-    /// The state of before is to come back.
+    /// The former state must be restored.
     Rollback { reply: Reply, why: Box<ProblemDetails>, open: Vec<PortId> },
     /// The current job needs other steps.
     Again,
@@ -43,7 +43,7 @@ pub(crate) enum For {
 }
 
 impl Engine {
-    /// Has a plan of `documents` computed.
+    /// Requests a plan of `documents`.
     pub(crate) fn ask<M: Machine>(
         &mut self,
         purpose: For,
@@ -73,7 +73,7 @@ impl Engine {
         machine.plan(Question { ticket, namespaces, documents: of, actual, about });
     }
 
-    /// Goes on with a plan that has come.
+    /// Continues with a plan that has arrived.
     pub(crate) fn hear_plan<M: Machine>(&mut self, machine: &mut Watched<'_, M>, now: Time) {
         let Some(planning) = self.planning.take_if(|planning| planning.answer.is_some()) else {
             return;
@@ -162,10 +162,10 @@ impl Engine {
     }
 }
 
-/// Why nothing was done: plans come too late.
+/// The reason if plans arrive too late and nothing was done.
 const LATE: &str =
     "objects of the node changed while each of several plans was computed; apply again";
-/// Why nothing was done: there is no plan.
+/// The reason if there is no plan and nothing was done.
 const UNPLANNED: &str = "computing the plan failed; the log of the node says more";
 
 /// The state of before is back, except `left`.

@@ -1,4 +1,4 @@
-//! Axes: round numbers, and where they stand.
+//! Axes: round numbers and their positions.
 
 /// A scale from figures to positions.
 #[derive(Clone, Copy, Debug)]
@@ -13,14 +13,14 @@ pub(super) struct Axis {
 impl Axis {
     /// From 0 to a round number not below `largest`, on positions `from` to `to`.
     pub(super) fn linear(largest: f64, from: f64, to: f64) -> Self {
-        // Of nothing but zeros as well.
+        // The largest of only zeros is 0.
         let largest = if largest > 0.0 { largest } else { 1.0 };
         let step = step(largest);
         let high = (largest / step).ceil().max(1.0) * step;
         Self { low: 0.0, high, from, to, logarithmic: false }
     }
 
-    /// From 0 to `largest`, for what ends where it ends: a time.
+    /// From 0 to exactly `largest`, for a time.
     pub(super) fn until(largest: f64, from: f64, to: f64) -> Self {
         let high = if largest > 0.0 { largest } else { 1.0 };
         Self { low: 0.0, high, from, to, logarithmic: false }
@@ -34,13 +34,13 @@ impl Axis {
         Self { low, high: high.max(low * 10.0), from, to, logarithmic: true }
     }
 
-    /// From `low` to `high`, which are above 0: equal factors are equally long.
+    /// From `low` to `high`, which are positive: equal factors have equal lengths.
     pub(super) fn factors(low: f64, high: f64, from: f64, to: f64) -> Self {
         let low = low.max(1e-9);
         Self { low, high: high.max(low * 2.0), from, to, logarithmic: true }
     }
 
-    /// Where a figure stands.
+    /// The position of a figure.
     pub(super) fn at(&self, value: f64) -> f64 {
         let part = if self.logarithmic {
             (value.max(self.low) / self.low).ln() / (self.high / self.low).ln()

@@ -15,7 +15,7 @@ pub struct Bar {
     pub range: Option<(f64, f64)>,
     /// Written at its end.
     pub note: String,
-    /// Which of the chart's series it belongs to.
+    /// Index of its series.
     pub series: usize,
 }
 
@@ -25,7 +25,7 @@ pub struct Bars {
     pub title: String,
     /// The axis label.
     pub unit: String,
-    /// Names of the series; none if there is only one.
+    /// Names of the series; empty if there is only one.
     pub series: Vec<String>,
     /// Its bars, from top to bottom.
     pub bars: Vec<Bar>,

@@ -19,7 +19,7 @@ pub(super) const WIDTH: f64 = 760.0;
 /// Left and right edge.
 pub(super) const MARGIN: f64 = 24.0;
 
-/// Where a text's anchor is.
+/// The position of a text's anchor.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     Start,

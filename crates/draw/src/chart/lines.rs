@@ -19,19 +19,19 @@ pub struct Lines {
     pub title: String,
     /// The label of the horizontal axis.
     pub x: String,
-    /// Figures below a logarithmic horizontal axis, from its beginning to its end. Of none, the axis
-    /// is linear and begins with 0.
+    /// Figures below a logarithmic horizontal axis, from its beginning to its end. If there are
+    /// none, the axis is linear and begins with 0.
     pub factors: Vec<f64>,
     /// The label of the vertical axis.
     pub y: String,
-    /// Name of the line on which both are equal, if the chart has one.
+    /// Name of the line on which both axes are equal, if the chart has one.
     pub diagonal: Option<String>,
     /// Its curves.
     pub lines: Vec<Line>,
 }
 
 const PLOT_HEIGHT: f64 = 340.0;
-/// Of each of several charts on one sheet.
+/// Height of each of several charts on one sheet.
 const PANEL_HEIGHT: f64 = 150.0;
 const LEGEND: f64 = 52.0;
 const LEGEND_ROW: f64 = 19.0;
@@ -66,7 +66,7 @@ impl Lines {
         (x, Axis::linear(y, top + height, top))
     }
 
-    /// Grid, axes and curves; `x` may be a longer axis than its own.
+    /// Grid, axes and curves; `x` may be a longer axis than the chart's own.
     fn plot(&self, svg: &mut Svg, top: f64, height: f64, x: Axis) {
         let (bottom, (_, y)) = (top + height, self.axes(top, height));
         let ticks = if self.factors.is_empty() { x.ticks() } else { self.factors.clone() };
@@ -91,7 +91,7 @@ impl Lines {
                 line.points.iter().map(|point| (x.at(point.0), y.at(point.1))).collect();
             svg.curve(&placed, colour(index));
             let step = placed.len().div_ceil(MOST_MARKS).max(1);
-            // Curves that lie on one another have their marks in different places.
+            // Curves at the same place have their marks at different points.
             for point in placed.iter().skip((index * step / 3) % step).step_by(step) {
                 svg.mark(*point, index);
             }
@@ -112,8 +112,8 @@ fn legend(svg: &mut Svg, x: f64, y: f64, index: usize, name: &str) {
     svg.text(x + 36.0, y + 4.0, name, Anchor::Start);
 }
 
-/// Several charts of the same curves below each other, over one horizontal axis: the legend and
-/// the axis's name are those of the first.
+/// Several charts of the same curves below each other, over one horizontal axis: the first one has
+/// the legend and the axis's name.
 pub fn panels(title: &str, charts: &[Lines], footer: &str) -> String {
     let Some(first) = charts.first() else { return Svg::new(title, LEGEND).finish(footer) };
     let columns = ((RIGHT - LEFT) / LEGEND_COLUMN).floor().max(1.0) as usize;
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn long_curves_have_few_marks() {
         let marks = |points| chart("", points).svg("").matches("<circle").count();
-        // One stands in the legend.
+        // One mark is in the legend.
         assert_eq!((marks(5), marks(20), marks(4000)), (6, 21, 21));
     }
 

@@ -89,9 +89,10 @@ pub(crate) struct ControlSocket {
     retry_warnings: bool,
     proxy: Option<String>,
     listener: Option<Rc<Listener>>,
-    /// The listening socket and connections are not waited for yet: they came from another.
+    /// The loop does not wait for the listening socket and connections yet: they came from another
+    /// configuration.
     taken: bool,
-    /// Another configuration is about to take over: clients' next commands are for that.
+    /// Another configuration is about to take over: it will handle the clients' next commands.
     leaving: bool,
     connections: Vec<Option<Connection>>,
 }
@@ -177,7 +178,7 @@ impl ControlSocket {
         }
     }
 
-    /// Carries out the commands that are there.
+    /// Carries out the commands that have arrived.
     fn obey(&mut self, number: usize, context: &mut Context<'_>) {
         while !self.leaving
             && let Some(Some(connection)) = self.connections.get_mut(number)
@@ -235,7 +236,7 @@ impl ControlSocket {
         if let Some(Some(connection)) = self.connections.get(number)
             && connection.closed
         {
-            // It would be ready to be read for ever.
+            // The descriptor would always be ready to read.
             context.unwatch(token, Interest::Read);
         }
     }
@@ -369,7 +370,7 @@ impl ControlSocket {
         result.map_err(|error| (HANDLER_ERROR, lines(first, &error)))
     }
 
-    /// This element's own handlers; it cannot be asked while it asks.
+    /// This element's own handlers: the engine cannot call an element that is running.
     fn own(&self, handler: &str) -> Option<String> {
         match (handler, &self.place) {
             ("port", Place::Tcp { port, .. }) => Some(port.to_string()),
@@ -397,7 +398,7 @@ impl ControlSocket {
     }
 }
 
-/// The first line of an answer and those of an error.
+/// The first line of an answer, and the lines of an error.
 fn lines(first: String, error: &HandlerError) -> Vec<String> {
     let text = error.to_string();
     let rest = text.lines().map(str::to_owned);
@@ -437,8 +438,8 @@ impl Element for ControlSocket {
                 context.log(&format!("warning: {error} ({} tries left)", self.retries));
             }
         }
-        // The first round waits for the socket, or tries again: then another configuration
-        // may have handed its own over.
+        // The first round waits for the socket, or tries again: by then, the former configuration
+        // may have handed over its socket.
         self.taken = true;
         context.schedule(RETRY, context.now_ns());
         Ok(())

@@ -48,8 +48,8 @@ pub(super) const HELP: &[&str] = &[
     "QUIT                    close the connection",
 ];
 
-/// Takes one command off the front of a client's data: the command and its length. `None` if more
-/// has to come, which it cannot if the input is `closed`.
+/// Parses one command at the front of a client's data. Returns the command and its length; `None`
+/// if it is incomplete and the input is not `closed`.
 pub(super) fn next(input: &[u8], closed: bool) -> Option<(Command, usize)> {
     let end = input.iter().position(|byte| matches!(byte, b'\r' | b'\n'));
     let (line, start) = match end {
@@ -143,7 +143,7 @@ fn until(input: &[u8], terminator: &str) -> Option<(String, usize)> {
     }
 }
 
-/// Answer lines of one code; all but the last go on.
+/// Answer lines of one code; all but the last one are marked as continued.
 pub(super) fn answer(code: u16, lines: &[String], out: &mut Vec<u8>) {
     for (number, line) in lines.iter().enumerate() {
         let mark = if number + 1 < lines.len() { '-' } else { ' ' };

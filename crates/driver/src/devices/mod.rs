@@ -23,15 +23,15 @@ use europa_resource::{Access, Resource};
 use names::{Wanted, all_interfaces, gateways, given, resolve, users};
 use open::{Open, Sent};
 
-/// Sockets that are found in the file system, which are taken away at the end.
+/// Sockets in the file system, which are removed at the end.
 #[derive(Clone, Default)]
 pub(crate) struct Listeners(Rc<Opened>);
 
 #[derive(Default)]
 struct Opened {
     names: RefCell<Vec<Resource>>,
-    /// Those of memifs. They stay as long as the process: a configuration that replaces another one
-    /// cannot open devices that the old one still has.
+    /// Sockets of memifs. They exist as long as the process: a configuration that replaces another
+    /// one cannot open devices that the old one still has.
     memifs: RefCell<Vec<(Resource, OwnedFd)>>,
 }
 
@@ -50,9 +50,9 @@ pub(crate) struct PacketDevices {
     open: Vec<Open>,
     listeners: Listeners,
     arena: Arena,
-    /// By port of DPDK, as the command line says: the interface.
+    /// By port of DPDK: the interface of the command line.
     ports: Vec<(String, String)>,
-    /// A device took less than there was to send.
+    /// A device accepted less than there was to send.
     full: bool,
 }
 
@@ -66,8 +66,8 @@ impl PacketDevices {
         PacketDevices { open: Vec::new(), listeners, arena, ports: ports.to_vec(), full: false }
     }
 
-    /// Opens the interfaces that a graph names and that are not open yet. Those that cannot be
-    /// opened are named; their elements will say that they miss them.
+    /// Opens the interfaces that a graph names and that are not open yet. Returns the names of
+    /// those that cannot be opened; their elements will report the lack.
     pub(crate) fn open_for(&mut self, graph: &Graph, registry: &Registry) -> Vec<String> {
         let known: Vec<Interface> = all_interfaces().into_iter().map(|(known, _)| known).collect();
         let names = given(graph, registry, &known);
@@ -93,8 +93,8 @@ impl PacketDevices {
         problems
     }
 
-    /// Takes over the sockets of interfaces that are open there too: their frames are neither lost
-    /// nor received twice.
+    /// Takes over the sockets of interfaces that both configurations use: no frame is lost or
+    /// received twice.
     pub(crate) fn take_sockets(&mut self, old: &mut PacketDevices) {
         for open in &mut self.open {
             let same = |other: &&mut Open| other.interface.name == open.interface.name;
@@ -104,7 +104,7 @@ impl PacketDevices {
         }
     }
 
-    /// Whether a device took less than there was to send since the last call.
+    /// Whether a device has accepted less than there was to send since the last call.
     pub(crate) fn was_full(&mut self) -> bool {
         std::mem::take(&mut self.full)
     }
@@ -156,7 +156,7 @@ fn add_machine(names: &mut Names) {
 }
 
 /// The machine's names for addresses, and no interface: for checks. Devices that a configuration
-/// names need not exist; their names still stand for addresses.
+/// names need not exist; their names still denote addresses.
 pub(crate) struct Unopened(Vec<String>);
 
 impl Unopened {

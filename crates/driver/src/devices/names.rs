@@ -21,7 +21,7 @@ const USERS: &[&str] = &[
 /// Classes of drivers that take a device away from Linux.
 const OWNERS: &[&str] = &["FromDPDKDevice", "FromNetmapDevice", "PollDevice"];
 
-/// The packets that a configuration wants of an interface in addition to its own.
+/// The packets that a configuration needs from an interface in addition to its own.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// Frames at all.
@@ -48,7 +48,7 @@ impl Wanted {
     }
 }
 
-/// The interface that an element names, as it is written.
+/// The interface that an element names, in its written form.
 pub(super) fn name_of(element: &GraphElement) -> Option<&str> {
     let keywords = ["DEVNAME ", "PORT "];
     let keyword = keywords.iter().find_map(|keyword| {
@@ -60,7 +60,7 @@ pub(super) fn name_of(element: &GraphElement) -> Option<&str> {
     Some(name.trim().trim_matches('"')).filter(|name| !name.is_empty())
 }
 
-/// The value of a Boolean argument. Whether it can be read the element will say.
+/// The value of a Boolean argument. The element reports an invalid one.
 fn is(element: &GraphElement, keyword: &str, at: Option<usize>) -> Option<bool> {
     let words = element.arguments.iter().filter_map(|text| text.split_once(char::is_whitespace));
     let by_name = words.filter(|(name, _)| *name == keyword).map(|(_, value)| value).next();
@@ -86,17 +86,17 @@ fn gives(element: &GraphElement, taps: &[&str]) -> bool {
     }
 }
 
-/// Whether a graph is one for Click's kernel module: only there a device's frames are given to
-/// Linux. `FromDevice` takes them away from Linux then.
+/// Whether a graph is one for Click's kernel module: only such a graph gives a device's frames to
+/// Linux, and there `FromDevice` takes them away from Linux.
 fn is_of_kernel(graph: &Graph) -> bool {
     let taps = made_here(graph);
     graph.elements.iter().any(|element| element.class == "PollDevice" || gives(element, &taps))
 }
 
-/// The elements of a graph that use interfaces of Linux: the name as written, and the wanted mode.
+/// The elements of a graph that use interfaces of Linux: the written name, and the desired mode.
 pub(super) fn users(graph: &Graph) -> Vec<(&str, Wanted)> {
     let (of_kernel, taps) = (is_of_kernel(graph), made_here(graph));
-    // A `ToHost` without a name gives frames by the interface that they came by.
+    // A `ToHost` without a name gives frames to the interface where they arrived.
     let anywhere = graph.elements.iter().any(|e| gives(e, &taps) && name_of(e).is_none());
     let is_user = |element: &&GraphElement| USERS.contains(&element.class.as_str());
     let named = graph.elements.iter().filter(is_user).filter_map(|element| {
@@ -125,7 +125,7 @@ pub(super) fn users(graph: &Graph) -> Vec<(&str, Wanted)> {
 /// Kinds of device that names of interfaces begin with.
 const KINDS: &[&str] = &["eth", "ath", "wlan", "wifi", "tap", "tun", "en"];
 
-/// Names that stand for interfaces: of elements that use some, and words like `eth0`.
+/// Names that denote interfaces: names in elements that use some, and words like `eth0`.
 pub(super) fn mentioned(graph: &Graph) -> Vec<String> {
     let is_device = |word: &&str| {
         let number = KINDS.iter().find_map(|kind| word.strip_prefix(kind));
@@ -149,7 +149,7 @@ pub(super) fn given(graph: &Graph, registry: &Registry, known: &[Interface]) -> 
     for element in graph.elements.iter().filter(|element| element.class == "AddressInfo") {
         let Some(mut made) = registry.make("AddressInfo") else { continue };
         names.enter(&element.name);
-        // Its mistakes are reported when the router is made.
+        // The mistakes are reported when the router is made.
         let _ = made.configure(&mut Arguments::new(&element.arguments, &mut names, 0, 0));
     }
     names.enter("");
@@ -188,8 +188,8 @@ fn by_pci_address(text: &str) -> Option<String> {
     found.next()?.ok()?.file_name().into_string().ok()
 }
 
-/// All interfaces of the machine, for configurations that say an interface's name in the place of
-/// its addresses; with each, its prefix.
+/// All interfaces of the machine with their prefixes, for configurations that use an interface's
+/// name as an address.
 pub(super) fn all_interfaces() -> Vec<(Interface, Option<u8>)> {
     let mut found: Vec<(Interface, Option<u8>)> = Vec::new();
     // A process that may not see them has no names for addresses.
@@ -208,7 +208,7 @@ pub(super) fn all_interfaces() -> Vec<(Interface, Option<u8>)> {
         } else if let Some(address) = address.as_sockaddr_in()
             && known.address.is_none()
         {
-            // The first is the system's name of the interface's own.
+            // The first address is the system's name of the interface's own.
             known.address = Some(address.ip());
             let mask = seen.netmask.as_ref().and_then(|mask| mask.as_sockaddr_in());
             *prefix = mask.map(|mask| u32::from(mask.ip()).leading_ones() as u8);
@@ -219,7 +219,7 @@ pub(super) fn all_interfaces() -> Vec<(Interface, Option<u8>)> {
 
 /// Interfaces and the next router of their default route.
 pub(super) fn gateways() -> Vec<(String, Ipv4Addr)> {
-    // Without this file no gateway is known.
+    // Without this file the gateway is unknown.
     let table = fs::read_to_string("/proc/self/net/route").unwrap_or_default();
     gateways_of(&table)
 }
@@ -275,7 +275,7 @@ mod tests {
         graph.add("h", "ToHost", &[]);
         let wanted = Wanted { receives: true, alone: true, gives: true, ..Wanted::default() };
         assert_eq!(users(&graph), [("eth0", wanted)]);
-        // A tap of its own is for any graph.
+        // Any graph may have a tap of its own.
         let mut graph = element("FromDevice", &["eth0"]);
         graph.add("f", "FromHost", &["fake0", "10.0.0.1/8"]);
         graph.add("h", "ToHost", &["fake0"]);

@@ -16,14 +16,14 @@ use super::segment::{Segments, complete};
 
 /// The kernel's type of frames that this machine sends itself.
 const OUTGOING: u8 = 4;
-/// Bytes of frames that wait while the router does something else, such as to be replaced: the
-/// system's default has room for 270 short ones.
+/// Buffer in bytes for frames that arrive during other work, such as a replacement: the system's
+/// default has room for 270 short frames.
 const WAITING_BYTES: usize = 4 << 20;
 /// Bytes of the longest frame: 64 KiB of merged segments with their headers.
 const FRAME_BYTES: usize = 65536 + 256;
-/// Bytes of the two addresses of a frame, behind which its VLAN tag stands.
+/// Length of a frame's two addresses; the VLAN tag follows them.
 const ADDRESSES: usize = 12;
-/// Bytes before each sent frame: the device's work for it.
+/// Bytes before each sent frame: the work left to the device.
 const HEADER_BYTES: usize = 10;
 /// Bytes of an Ethernet header.
 const ETHERNET: usize = 14;
@@ -47,7 +47,7 @@ pub(super) struct Open {
     frame: Vec<u8>,
     /// Segments of the frame that have not been taken yet, with their common part.
     rest: Option<(Segments, Frame)>,
-    /// The socket that gives frames to Linux, and the mark that it has just now.
+    /// The socket that gives frames to Linux, and its present mark.
     host: Option<(OwnedFd, u32)>,
     kept: Option<Kept>,
     refused: Refused,
@@ -56,7 +56,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// Opens an interface, and keeps its frames from Linux if this is wanted.
+    /// Opens an interface, and keeps its frames from Linux if requested.
     pub(super) fn new(device: Device, names: Vec<String>, wanted: Wanted) -> Result<Open, String> {
         // A socket without a receiver would fill with frames.
         let opened = if wanted.receives { open_listener(&device) } else { open_socket(&device) };
@@ -91,7 +91,7 @@ impl Open {
         Ok(open)
     }
 
-    /// Keeps frames from Linux, or makes a way to give it some, as far as this is wanted.
+    /// Keeps frames from Linux, or opens a socket to give it some, as requested.
     fn keep(&mut self) -> Result<(), String> {
         if !self.wanted.alone && !self.wanted.gives {
             return Ok(());
@@ -118,7 +118,7 @@ impl Open {
 
     /// Takes over the socket of the same interface, and its frames.
     pub(super) fn take_socket(&mut self, old: &mut Open) {
-        // One that receives nothing holds nothing.
+        // A socket that receives nothing holds no frames.
         if !self.wanted.receives || !old.wanted.receives {
             return;
         }
@@ -127,7 +127,7 @@ impl Open {
         self.rest = old.rest.take();
         let wanted = self.wanted.promiscuous;
         if wanted != old.wanted.promiscuous {
-            // A device that is gone gives nothing anyway.
+            // A removed device delivers no frames anyway.
             let _ = set_promiscuous(&self.socket, &self.device, wanted);
         }
     }
@@ -135,7 +135,7 @@ impl Open {
     /// Receives up to `max` packets of interface number `number`.
     pub(super) fn receive(&mut self, number: u16, batch: &mut Batch, max: usize, arena: &Arena) {
         let room = max.min(batch.room());
-        // Frames that are skipped count too: a round must end.
+        // Skipped frames count too, so that a round ends.
         let mut left = room;
         while left > 0 {
             left -= 1;
@@ -158,7 +158,8 @@ impl Open {
         }
     }
 
-    /// The next frame as a packet, or the first of its segments; none if it is not for the router.
+    /// The next frame as a packet, or the first of its segments; `None` if it is not for the
+    /// router.
     fn next_frame(&mut self, arena: &Arena) -> io::Result<Option<(Packet, u8)>> {
         let frame = receive(&self.socket, &mut self.frame)?;
         if frame.kind == OUTGOING && !self.wanted.outbound {
@@ -174,7 +175,7 @@ impl Open {
             return Ok(self.next_segment(segments, frame, arena));
         }
         if let Some(partial) = frame.partial {
-            // Where the place is not in the frame, there is no checksum.
+            // If the place is outside the frame, there is no checksum.
             complete(data, partial);
         }
         let packet = make(data, &[], frame.tag, arena);
@@ -199,7 +200,7 @@ impl Open {
     pub(super) fn send(&mut self, batch: &mut Batch) -> Sent {
         let (mut done, mut sent) = (0, Sent::All);
         for packet in batch.iter() {
-            // Before the frame: nothing is left to do for it.
+            // The header before the frame: no work is left for it.
             let parts = [IoSlice::new(&[0; HEADER_BYTES]), IoSlice::new(packet.data())];
             let flags = MsgFlags::MSG_DONTWAIT;
             match sendmsg::<()>(self.socket.as_raw_fd(), &parts, &[], flags, None) {
@@ -208,7 +209,7 @@ impl Open {
                     sent = Sent::Full;
                     break;
                 }
-                // The device refuses it for good.
+                // The device refuses the frame permanently.
                 Err(error) => {
                     done += 1;
                     self.refused.frames += 1;
@@ -220,7 +221,7 @@ impl Open {
         sent
     }
 
-    /// Gives packets to Linux, or to programs that listen to the interface.
+    /// Gives packets to Linux, or to programs that capture on the interface.
     pub(super) fn give(&mut self, batch: &mut Batch, sniffers: bool) {
         let Some((socket, mark)) = &mut self.host else { return batch.clear() };
         for packet in batch.drain() {
@@ -243,7 +244,7 @@ impl Open {
     }
 }
 
-/// The kernel's name of a type of packets; those that came from here are for it.
+/// The kernel's packet type; packets from this machine count as addressed to it.
 fn kind_of(packet_type: PacketType) -> u8 {
     match packet_type {
         PacketType::Broadcast => 1,
@@ -253,7 +254,7 @@ fn kind_of(packet_type: PacketType) -> u8 {
     }
 }
 
-/// A packet of a frame in two parts, with the VLAN tag that the kernel has taken off.
+/// A packet from a frame in two parts, with the VLAN tag that the kernel has removed.
 fn make(head: &[u8], body: &[u8], tag: Option<[u16; 2]>, arena: &Arena) -> Option<Packet> {
     let mut packet = arena.alloc()?;
     let mut add = |bytes: &[u8]| -> Option<()> {

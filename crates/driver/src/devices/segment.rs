@@ -1,5 +1,5 @@
-//! Offloads that the sender has left undone in a received frame: partial checksums are completed,
-//! segments that came as one frame are split again.
+//! Offloads of the sender in a received frame: partial checksums are completed, and merged segments
+//! are split again.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -22,17 +22,17 @@ pub(super) fn complete(frame: &mut [u8], partial: Partial) -> bool {
         .is_some_and(|segment| checksum::complete(segment, usize::from(partial.offset)))
 }
 
-/// A frame of several segments; the first ones are cut off already.
+/// A frame of several segments, and how far it has been split.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Segments {
-    /// Where the IP header starts.
+    /// Offset of the IP header.
     network: usize,
     transport: usize,
     payload: usize,
     tcp: bool,
     /// Bytes of payload of each segment.
     size: usize,
-    /// Where the next segment's payload starts.
+    /// Offset of the next segment's payload.
     next: usize,
     end: usize,
     number: u16,
@@ -48,7 +48,7 @@ fn put<const N: usize>(data: &mut [u8], at: usize, value: [u8; N]) -> Option<()>
 }
 
 impl Segments {
-    /// Finds the headers of a frame; none if this cannot be cut.
+    /// Finds the headers of a frame; `None` if it cannot be split.
     pub(super) fn new(frame: &[u8], merged: Merged, partial: Partial) -> Option<Segments> {
         let mut network = ETHERNET;
         while matches!(word(frame, network - 2)?, 0x8100 | 0x88a8) {
@@ -79,8 +79,8 @@ impl Segments {
         })
     }
 
-    /// Writes the next segment with `write`, which gets its headers and its payload. `None` if
-    /// there is none left.
+    /// Writes the next segment with `write`, which gets its headers and its payload. `None` after
+    /// the last segment.
     pub(super) fn next<R>(
         &mut self,
         frame: &[u8],
@@ -100,7 +100,7 @@ impl Segments {
         Some(write(headers, payload))
     }
 
-    /// Makes the headers of the whole those of the segment with this payload.
+    /// Changes the headers of the whole to those of the segment with this payload.
     fn fix(&self, headers: &mut [u8], payload: &[u8]) -> Option<()> {
         let length = self.payload - self.transport + payload.len();
         let protocol = if self.tcp { IpProtocol(6) } else { IpProtocol(17) };

@@ -1,6 +1,6 @@
 //! `FromHost` outside of a node: there is no slow path, so it makes the device itself.
 //!
-//! Its manual page is the library's.
+//! The library's element has its manual page.
 
 use std::cell::RefCell;
 use std::os::fd::OwnedFd;
@@ -27,7 +27,7 @@ impl Class for FromHost {
 }
 
 impl FromHost {
-    /// The device, if it is the one of this name; longest packet that it takes.
+    /// The device, if it has this name, and the longest packet that it accepts.
     pub(super) fn share(&self, name: &str) -> Option<(Shared, usize)> {
         (self.tap.name.as_deref() == Some(name)).then(|| (self.made.clone(), self.tap.mtu))
     }

@@ -128,7 +128,7 @@ impl KernelTun {
     fn receive(&mut self, context: &mut Context<'_>) -> Option<Packet> {
         let descriptor = self.descriptor.as_ref()?;
         let mut packet = context.arena().alloc()?;
-        // A system with a lower limit keeps its own.
+        // A system with a lower limit keeps that limit.
         let _ = packet.set_headroom(self.headroom);
         let room = (self.mtu + if self.tap { ETHERNET + TAG } else { 0 }).min(packet.tailroom());
         let length = read(descriptor, packet.put(room)?).ok()?;
@@ -138,7 +138,7 @@ impl KernelTun {
         Some(packet)
     }
 
-    /// Sets the header annotations of an IP packet; whether it is one.
+    /// Sets the header annotations of an IP packet. Returns whether it is one.
     fn mark(packet: &mut Packet) -> bool {
         match packet.data().first().map(|byte| (byte >> 4, usize::from(byte & 15) * 4)) {
             Some((4, length)) if (20..=packet.len()).contains(&length) => {
@@ -156,7 +156,7 @@ impl KernelTun {
         }
     }
 
-    /// The part of a packet for Linux; `None` if there is none.
+    /// The part of a packet for Linux; `None` if there is no such part.
     fn contents<'a>(&self, packet: &'a Packet) -> Option<&'a [u8]> {
         if self.tap {
             let data = packet.data();

@@ -13,17 +13,17 @@ use nix::unistd::write;
 use super::from_host::{FromHost, Shared};
 use super::{ETHERNET, TAG};
 
-/// The header of a frame whose addresses do not matter, only the type.
+/// The header of a frame whose type alone matters.
 const HEADER: [u8; ETHERNET] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0x00];
 
-/// Where packets go.
+/// The destination of packets.
 #[derive(Default)]
 enum Way {
-    /// The interface that each came in by.
+    /// The interface where each packet arrived.
     #[default]
     Any,
     Interface(usize),
-    /// A tap device, and the longest packet that it takes.
+    /// A tap device, and the longest packet that it accepts.
     Tap(Shared, usize),
 }
 
@@ -58,7 +58,7 @@ impl ToHost {
         self.drops += drops;
     }
 
-    /// Gives each packet to the interface that it came in by.
+    /// Gives each packet to the interface where it arrived.
     fn give_each(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let mut run = context.take_batch();
         while let Some(interface) = batch.iter().next().map(Packet::interface) {
@@ -98,7 +98,7 @@ impl Element for ToHost {
         for ignored in ["UP_CALL", "DOWN_CALL"] {
             arguments.keyword::<String>(ignored)?;
         }
-        // Nothing waits on the way to Linux here, so there are no places to keep.
+        // Packets to Linux do not wait here, so there are no places to keep.
         arguments.keyword::<u32>("KEEP")?;
         self.name = arguments.positional("DEVNAME")?;
         arguments.finish()
@@ -106,7 +106,7 @@ impl Element for ToHost {
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
         let Some(name) = &self.name else { return Ok(()) };
-        // It may be initialised later than this.
+        // The other element may be initialised later than this one.
         let found = (0..context.names().len()).find_map(|index| {
             let element: &mut dyn Any = context.element(index)?;
             element.downcast_mut::<FromHost>()?.share(name)

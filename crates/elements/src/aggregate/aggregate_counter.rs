@@ -87,7 +87,7 @@ impl Class for AggregateCounter {
 /// Most aggregates.
 const MOST: usize = 1 << 20;
 
-/// How counts are written.
+/// The format of counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,

@@ -26,7 +26,7 @@
 use crate::prelude::*;
 use crate::shared::fields::{Annotations, be16, be32, is_first, network};
 
-/// Where a field lies.
+/// The position of a field.
 #[derive(Clone, Copy, Debug)]
 struct Field {
     transport: bool,

@@ -39,7 +39,7 @@ const MOST: usize = 1 << 20;
 #[derive(Clone, Copy)]
 struct Pair {
     number: u32,
-    /// Its first packet came from the higher address.
+    /// Its first packet was sent by the higher address.
     reverse: bool,
     last_ns: u64,
 }
@@ -58,7 +58,7 @@ impl Class for AggregateIPAddrPair {
 }
 
 impl AggregateIPAddrPair {
-    /// Forgets the older half of all pairs.
+    /// Removes the older half of all pairs.
     #[cold]
     fn make_room(&mut self) {
         let mut times: Vec<u64> = self.pairs.values().map(|pair| pair.last_ns).collect();

@@ -71,13 +71,13 @@ type Hosts = (u8, u32, u32);
 #[derive(Clone, Copy, Debug)]
 struct Seen {
     hosts: Hosts,
-    /// From the second of the hosts to the first.
+    /// The direction is from the second host to the first.
     back: bool,
     id: u16,
     fragment: bool,
-    /// In the order of the hosts; `None` of later fragments.
+    /// In the order of the hosts; `None` for later fragments.
     ports: Option<(u16, u16)>,
-    /// Of the packet's own TCP header.
+    /// Flags of the packet's own TCP header.
     flags: u8,
     /// It is an ICMP error about a packet.
     error: bool,
@@ -119,7 +119,7 @@ impl Seen {
         })
     }
 
-    /// The paint of a packet of a flow whose first one went so.
+    /// The paint of a packet, by the direction of its flow's first packet.
     fn paint(&self, first_back: bool) -> u8 {
         u8::from(self.back != first_back) | u8::from(self.error) << 1
     }
@@ -129,7 +129,7 @@ impl Seen {
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     number: u32,
-    /// Its first packet went back.
+    /// Its first packet was a reply.
     back: bool,
     /// A bit for each side that has closed.
     closed: u8,
@@ -147,8 +147,8 @@ struct Pair {
 }
 
 impl Pair {
-    /// Takes out the packet that has waited longest, with its flow's number or, if no packet that
-    /// waits knows it, 0.
+    /// Takes out the packet that has waited longest, with its flow's number or, if no waiting
+    /// packet knows it, 0.
     fn release(&mut self) -> Option<(Packet, Seen)> {
         let (mut head, seen) = self.held.pop_front()?;
         let same = |other: &Seen| {
@@ -176,7 +176,7 @@ impl Pair {
 }
 
 impl Flow {
-    /// A packet of it goes on.
+    /// Notes a packet of the flow that is sent on.
     fn note(&mut self, packet: &Packet, seen: Seen) {
         self.last_ns = Time::of(packet.timestamp_ns()).0;
         let side = packet.paint();
@@ -212,10 +212,10 @@ pub(crate) struct AggregateIPFlows {
     held: usize,
     share: Share,
     next: u32,
-    /// Time of the packet that came last, and when to look for flows that have ended.
+    /// Time of the latest packet, and the next time to look for ended flows.
     now_ns: i64,
     reap_at_ns: Option<i64>,
-    /// It has been said that packets have no time.
+    /// Whether it has reported that packets have no time.
     told: bool,
 }
 
@@ -311,7 +311,7 @@ impl AggregateIPFlows {
         packet.set_paint(seen.paint(flow.back));
     }
 
-    /// Whether a packet's flow is known, or may be added.
+    /// Whether a packet's flow exists, or may be added.
     fn may_note(&self, seen: Seen) -> bool {
         let known = || {
             let pair = self.pairs.get(&seen.hosts)?;
@@ -320,7 +320,7 @@ impl AggregateIPFlows {
         self.flows.max(self.pairs.len()) < MOST_FLOWS || known() == Some(true)
     }
 
-    /// The verdict for a packet: it goes on, or is refused; or it is kept, and others go on.
+    /// Handles a packet: sends it on, refuses it, or keeps it while others are sent on.
     fn take(&mut self, mut packet: Packet, context: &mut Context<'_>) -> Option<Packet> {
         if packet.timestamp_ns() == 0 {
             if !std::mem::replace(&mut self.told, true) {

@@ -38,7 +38,7 @@ const CHECKSUM: u64 = 4;
 pub(crate) struct AverageCounter {
     ignore_ns: u64,
     most_ns: u64,
-    /// Bytes that a link needs beside those of a packet.
+    /// Bytes that a link needs in addition to those of a packet.
     beside: u64,
     count: u64,
     byte_count: u64,

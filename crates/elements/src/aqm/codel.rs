@@ -86,7 +86,7 @@ impl CoDel {
         }
     }
 
-    /// RFC 8289, 5.5: drops come closer with the square root of their number.
+    /// RFC 8289, 5.5: intervals of drops shrink with the square root of their number.
     fn after(&self, time_ns: u64) -> u64 {
         time_ns + (self.interval_ns as f64 / f64::from(self.count.max(1)).sqrt()) as u64
     }
@@ -177,7 +177,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// A packet comes and one leaves each millisecond, after the first have waited `behind_ms`.
+    /// A packet enters and one leaves each millisecond, after the first have waited `behind_ms`.
     /// Returns the times of drops in milliseconds.
     fn drops(behind_ms: u64, until_ms: u64) -> Vec<u64> {
         let (mut bench, arena) =

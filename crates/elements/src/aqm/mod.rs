@@ -40,20 +40,20 @@ impl Watched {
         if self.queues.is_empty() { Err(ConfigError::other("no nearby Queues")) } else { Ok(()) }
     }
 
-    /// Packets in all of them.
+    /// Packets in all queues.
     fn length(&self, context: &mut Context<'_>) -> usize {
         let held = |queue: &usize| context.element(*queue).and_then(|element| element.held());
         self.queues.iter().filter_map(held).sum()
     }
 
-    /// Their names, a line each.
+    /// Names of the queues, one a line.
     fn names(&self, context: &Context<'_>) -> String {
         let names = self.queues.iter().filter_map(|queue| context.names().get(*queue));
         names.map(|name| format!("{name}\n")).collect()
     }
 }
 
-/// The first elements that hold packets on every way from `me`.
+/// The first elements that hold packets on every path from `me`.
 fn nearest(me: usize, downstream: bool, context: &mut Context<'_>) -> Vec<usize> {
     let (mut seen, mut ahead, mut found) = (vec![me], vec![me], Vec::new());
     while let Some(at) = ahead.pop() {

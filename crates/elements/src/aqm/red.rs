@@ -52,7 +52,7 @@ pub(crate) struct RED {
     stability: i32,
     gentle: bool,
     average: f64,
-    /// Packets since the last one chosen; `None` below MIN_THRESH.
+    /// Packets since the last marked or dropped one; `None` below MIN_THRESH.
     since: Option<u32>,
     /// The bound that `since` times the probability must exceed.
     bar: f64,
@@ -80,7 +80,7 @@ impl RED {
         }
     }
 
-    /// One with GENTLE and these bounds.
+    /// A policy with GENTLE and these bounds.
     pub(super) fn of(
         watched: Watched,
         min: u32,

@@ -57,14 +57,14 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// From `N HANDLER [VALUE]`.
+    /// Parses `N HANDLER [VALUE]`.
     fn parse(text: &str) -> Option<Call> {
         let mut rest = text;
         let at = shift_word(&mut rest).parse().ok()?;
         Some(Call { at, handler: HandlerCall::parse(rest)? })
     }
 
-    /// From the argument of this name.
+    /// Reads the argument of this name.
     pub(crate) fn read(
         name: &'static str,
         arguments: &mut Arguments<'_>,
@@ -74,7 +74,7 @@ impl Call {
         Call::parse(&text).map(Some).ok_or_else(wrong)
     }
 
-    /// Whether the handlers are there.
+    /// Whether the handlers exist.
     pub(crate) fn check(
         calls: [&Option<Call>; 2],
         context: &mut InitContext<'_>,
@@ -82,19 +82,19 @@ impl Call {
         calls.into_iter().flatten().try_for_each(|call| call.handler.check(context))
     }
 
-    /// From the text written to this handler.
+    /// Parses the text written to this handler.
     fn written(handler: &str, text: &str) -> Result<Option<Call>, HandlerError> {
         let wrong = || HandlerError::value(handler, text, "'N HANDLER [VALUE]'");
         Call::parse(text).map(Some).ok_or_else(wrong)
     }
 
-    /// As handlers show it.
+    /// Its text in handlers.
     fn shown(call: &Option<Call>) -> String {
         call.as_ref().map_or_else(String::new, |call| format!("{} {}", call.at, call.handler))
     }
 }
 
-/// Writes the handler if the count has come so far, and forgets it.
+/// Writes the handler once the count is reached, and removes the call.
 pub(crate) fn call_at(call: &mut Option<Call>, count: u64, context: &mut Context<'_>) {
     if let Some(call) = call.take_if(|call| count >= call.at) {
         call.handler.write(context);

@@ -46,12 +46,12 @@ pub(crate) struct InfiniteSource {
     end_call: Option<HandlerCall>,
     timestamp: Option<bool>,
     count: u64,
-    /// That the limit is reached has been told.
+    /// Whether it has reported that the limit is reached.
     told: bool,
     room: Signal,
 }
 
-/// Packets of a turn, where they may go in batches.
+/// Packets of a turn, if they may be sent in batches.
 const BURST: usize = 32;
 
 impl Default for InfiniteSource {

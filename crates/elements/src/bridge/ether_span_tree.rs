@@ -71,7 +71,7 @@ struct Port {
     state: State,
     since_ns: u64,
     acknowledges: bool,
-    /// The best message that came by it.
+    /// The best message that arrived by it.
     message: Message,
 }
 
@@ -107,7 +107,7 @@ impl EtherSpanTree {
         PRIORITY << 48 | u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
-    /// Has a port forward in the end, or not at all.
+    /// Sets whether a port finally forwards or blocks.
     fn set(&mut self, index: usize, forwards: bool, context: &mut Context<'_>) {
         let now_ns = context.now_ns();
         let Some(port) = self.ports.get_mut(index) else { return };
@@ -124,7 +124,7 @@ impl EtherSpanTree {
         }
     }
 
-    /// Finds the root, and which ports lead to it or from it.
+    /// Finds the root, and the ports that lead to it or from it.
     fn find_tree(&mut self, context: &mut Context<'_>) {
         let own = self.bridge();
         self.best = Message::own(own);
@@ -161,7 +161,7 @@ impl EtherSpanTree {
         }
     }
 
-    /// Has ports go on, and forgets old messages.
+    /// Lets ports advance to their next state, and removes old messages.
     fn pass_time(&mut self, context: &mut Context<'_>) {
         let now_ns = context.now_ns();
         let delay_ns = u64::from(self.best.delay) * SECOND_NS;
@@ -288,7 +288,7 @@ mod tests {
 
     use crate::testing::Bench;
 
-    /// Bridges whose numbers are given; those at both ends of a link have each other's ports.
+    /// Bridges with the given numbers; those at both ends of a link have each other's ports.
     fn bridges(numbers: &[u8], links: &[[(usize, usize); 2]], ports: usize) -> Router {
         let mut graph = Graph::default();
         let mut trees = Vec::new();

@@ -83,7 +83,7 @@ impl Class for EtherSwitch {
         ClassInfo::new("EtherSwitch", "-/=").processing("h/h").flow("#/[^#]").inline().keeps_long();
 }
 
-/// Where a frame goes.
+/// The destination of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Port(u32),
@@ -174,7 +174,7 @@ impl EtherSwitch {
         arguments.finish()
     }
 
-    /// Sends a frame to all LANs but its own.
+    /// Sends a frame to all LANs except its own.
     fn flood(&mut self, packet: Packet, from: usize, context: &mut Context<'_>) {
         self.flooded += 1;
         // As many LANs as inputs; another output is no LAN.

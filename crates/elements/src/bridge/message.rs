@@ -8,7 +8,7 @@ use crate::shared::fields::{be16, be32, bytes, set};
 pub(super) const BYTES: usize = 60;
 /// All bridges.
 const GROUP: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 0];
-/// Type of a message that only says that something has changed.
+/// Type of a message that only announces a change.
 const CHANGE: u8 = 128;
 /// Parts of a second that times are counted in.
 const PARTS: u64 = 256;
@@ -22,7 +22,7 @@ pub(super) struct Message {
     pub(super) bridge: u64,
     pub(super) port: u16,
     pub(super) change: bool,
-    /// When it was made; none if it never grows old.
+    /// Time of its creation; `None` if it does not expire.
     pub(super) made_ns: Option<u64>,
     /// Seconds that a message is believed, between two messages, and until a port forwards.
     pub(super) max_age: u16,
@@ -81,7 +81,7 @@ impl Message {
         })
     }
 
-    /// Whether a frame only says that something has changed.
+    /// Whether a frame only announces a change.
     pub(super) fn is_change(frame: &[u8]) -> bool {
         frame.get(20) == Some(&CHANGE)
     }

@@ -9,8 +9,8 @@ const HEADER: u32 = 18;
 
 /// The configuration of a learning bridge between these interfaces.
 ///
-/// Frames for an interface with a smaller MTU than others are dropped if they are too long for
-/// it: a bridge has no way to tell their sender.
+/// Frames for an interface with a smaller MTU than others are dropped if they are too long for it:
+/// a bridge cannot inform their sender.
 pub fn bridge(interfaces: &[Interface]) -> String {
     let mut text = String::from("// A learning bridge. Groups reserved for bridges stay here.\n");
     text += "bridge :: EtherSwitch(RESERVED false);\n";

@@ -4,17 +4,17 @@ use std::fmt::Write as _;
 
 use super::{Description, MOST_INTERFACES, Problem};
 
-/// The configuration of a router whose Linux handles all packets that this does not forward.
+/// The configuration of a router whose Linux handles all packets that the fast path does not
+/// forward.
 ///
-/// At first everything goes to Linux. Linux's routes and neighbours are then loaded into `route`, `route6`, and
-/// `forwardN` and `forward6_N` of interface N, and the policies of `gateN` and of those two name the packets
-/// that the tables must not decide. Outputs of the look-ups are the interfaces, then Linux, then nowhere, then
-/// Linux for errors.
+/// At first Linux gets all packets. Linux's routes and neighbours are then loaded into `route`,
+/// `route6`, and `forwardN` and `forward6_N` of interface N, and the policies of `gateN` and of
+/// those two name the packets that the tables must not decide. Outputs of the look-ups are the
+/// interfaces, then Linux, then a discard, then Linux for errors.
 ///
-/// Linux gets, as they came: all group-addressed frames (routing protocols, ARP, Neighbor
-/// Discovery), all that is neither IPv4 without options nor IPv6, packets to or from a link-local
-/// address, and packets to its own addresses, to unknown neighbours, too long, or with an expired
-/// TTL.
+/// Linux gets unchanged: all group-addressed frames (routing protocols, ARP, Neighbor Discovery),
+/// all that is neither IPv4 without options nor IPv6, packets to or from a link-local address, and
+/// packets to its own addresses, to unknown neighbours, too long, or with an expired TTL.
 ///
 /// # Errors
 /// Too many interfaces.

@@ -13,7 +13,7 @@ pub(super) fn words(values: impl IntoIterator<Item = impl Display>) -> String {
     values.into_iter().map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
 }
 
-/// An IPv4 error with the precedence of routers; `arguments` are those behind its source.
+/// An IPv4 error with the precedence of routers; `arguments` follow its source.
 pub(super) fn error4(source: Ipv4Addr, arguments: impl Display) -> String {
     format!("ICMPError({source}, {arguments}, PRECEDENCE 6)")
 }
@@ -33,20 +33,20 @@ pub(super) struct Router<'a> {
     connections: String,
     /// Broadcast addresses of all subnets.
     pub(super) broadcasts: String,
-    /// An own address that errors may come from.
+    /// An own address as the source of errors.
     pub(super) source: Option<Ipv4Addr>,
     pub(super) source6: Option<Ipv6Addr>,
 }
 
 /// The configuration of a router.
 ///
-/// The way of a forwarded packet is that of Click's standard router. Beside it: ARP and Neighbor
+/// Forwarded packets take the path of Click's standard router. In addition: ARP and Neighbor
 /// Discovery; pings to the router's own addresses are answered, other packets to them get an ICMP
 /// port (TCP, UDP) or protocol unreachable; ICMP errors for packets that cannot be forwarded (TTL,
-/// MTU, no route, dead neighbour), redirects; martians, broadcasts and multicast are dropped. IPv6
-/// is there if an interface has an IPv6 address; its link-local address is then made of its
-/// Ethernet address. New own addresses are announced, and switches learn their groups. Frames with
-/// a mere priority tag are taken for untagged ones.
+/// MTU, no route, unreachable neighbour), redirects; martians, broadcasts and multicast are
+/// dropped. IPv6 is enabled if an interface has an IPv6 address; its link-local address is then
+/// derived from its Ethernet address. New own addresses are announced, and switches learn their
+/// groups. Frames with only a priority tag count as untagged.
 ///
 /// # Errors
 /// The parts of the description that are impossible.
@@ -246,14 +246,14 @@ impl Router<'_> {
         ));
     }
 
-    /// Sources of IPv6 errors by paint: the address of the interface that a packet came by.
+    /// Sources of IPv6 errors by paint: the address of the interface where the packet arrived.
     pub(super) fn sources6(&self) -> String {
         let default = self.source6.unwrap_or(Ipv6Addr::UNSPECIFIED);
         let of = |i: &Interface| routes::ipv6(&i.addresses).next().map_or(default, |n| n.addr());
         words([default].into_iter().chain(self.description.interfaces.iter().map(of)))
     }
 
-    /// Outputs of a look-up that belong to no interface with addresses of this kind.
+    /// Outputs of a look-up without an interface of this address family.
     fn unused(&mut self, route: &str, is_v4: bool) {
         for (index, interface) in self.description.interfaces.iter().enumerate() {
             let same = |address: IpAddr| address.is_ipv4() == is_v4;

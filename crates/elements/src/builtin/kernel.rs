@@ -1,12 +1,13 @@
 //! The process of a router with `run: kernel`: its XDP program runs in the kernel, and this process
-//! takes the packets that the program passes or never sees.
+//! gets the packets that the program passes or does not get.
 
 use std::fmt::Write as _;
 
 use super::Interface;
 
-/// The configuration: everything goes to the slow path and back, or nowhere if there is none. What the
-/// program sends by interfaces of `queued` comes by a hidden interface, and leaves by them.
+/// The configuration: all packets go to the slow path and back, or are discarded without one.
+/// Frames that the program sends by interfaces of `queued` arrive by a hidden interface, and leave
+/// by the interface of the program's choice.
 pub fn kernel(interfaces: &[Interface], has_slow_path: bool, queued: &[&str]) -> String {
     let mut text = String::from("// The router's XDP program runs in the kernel.\n");
     text += match has_slow_path {

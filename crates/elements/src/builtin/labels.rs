@@ -1,4 +1,4 @@
-//! Label switching in `builtin: ipv4`: what interfaces that signal have beside the others.
+//! Label switching in `builtin: ipv4`: the additional elements of interfaces with signalling.
 
 use super::Labels;
 use super::ipv4::{Router, error4, words};
@@ -12,13 +12,13 @@ impl Router<'_> {
         self.description.labels.as_ref().filter(|labels| !labels.interfaces.is_empty())
     }
 
-    /// The place of an interface among those that signal, and how many these are.
+    /// The rank of an interface among those with signalling, and their number.
     fn place(&self, interface: usize) -> Option<(usize, usize)> {
         let all = &self.switch()?.interfaces;
         Some((all.iter().position(|other| *other == interface)?, all.len()))
     }
 
-    /// Patterns of frames for the switch and its signaller, and where they go.
+    /// Patterns of frames for the switch and its signaller, and their destinations.
     pub(super) fn labelled_ways(
         &self,
         interface: usize,
@@ -38,7 +38,7 @@ impl Router<'_> {
         ways
     }
 
-    /// Where packets go that may belong to a flow.
+    /// The destination of packets that may belong to a flow.
     pub(super) fn flows(&self, is_v4: bool) -> String {
         match (self.switch(), is_v4) {
             (None, true) => "route".to_owned(),
@@ -49,7 +49,7 @@ impl Router<'_> {
         }
     }
 
-    /// Where frames go that an interface's neighbours get, and packets that none gets.
+    /// The destinations of frames for an interface's neighbours, and of packets for none of them.
     pub(super) fn behind_neighbours(&self, interface: usize, dead: &str) -> (String, String) {
         match self.place(interface) {
             None => (format!("out{interface}"), dead.to_owned()),

@@ -27,7 +27,7 @@ pub use update::{Update, update};
 /// An interface of the router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name, as `FromDevice` and `ToDevice` know it.
+    /// Its name in `FromDevice` and `ToDevice`.
     pub name: String,
     /// Its Ethernet address.
     pub mac: MacAddr,
@@ -37,29 +37,29 @@ pub struct Interface {
     pub addresses: Vec<IpNet>,
 }
 
-/// Where a route leads.
+/// The destination of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// To another router. The interface, by number, may be left out if the router's address is
-    /// in the subnet of one.
+    /// Another router. The interface, by number, may be omitted if the router's address is in the
+    /// subnet of one.
     Via {
         /// The router's address.
         address: IpAddr,
         /// The interface.
         interface: Option<usize>,
     },
-    /// To neighbours on an interface, by number.
+    /// Neighbours on an interface, by number.
     Interface(usize),
     /// Nowhere: packets are dropped in silence.
     Blackhole,
 }
 
-/// A route beside those of the interfaces' own subnets.
+/// A route in addition to those of the interfaces' own subnets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Destinations.
     pub to: IpNet,
-    /// Where they are.
+    /// Its destination.
     pub next: Next,
 }
 
@@ -87,16 +87,16 @@ pub struct Description {
     pub labels: Option<Labels>,
 }
 
-/// Label switching by what a signaller says.
+/// Label switching as a signaller sets it up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels {
     /// Interfaces that signal, by number.
     pub interfaces: Vec<usize>,
-    /// An LSP is one hop for what it carries (RFC 3443).
+    /// An LSP counts as one hop for its packets (RFC 3443).
     pub is_pipe: bool,
 }
 
-/// Why there is no configuration for a description.
+/// The reason why a description has no configuration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// More interfaces than paint has colours.
@@ -108,7 +108,8 @@ pub enum Problem {
     /// No interface has an address.
     #[error("no interface has an address")]
     NoAddress,
-    /// A route or neighbour names an interface that is not there, or has no address of the kind.
+    /// A route or neighbour names an interface that does not exist, or has no address of the
+    /// family.
     #[error("{what}: interface {interface} has no {family} address")]
     Interface {
         /// The route or neighbour.

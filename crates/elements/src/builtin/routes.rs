@@ -1,4 +1,4 @@
-//! The routes of a router, from its addresses and from those it was given.
+//! The routes of a router, from its addresses and from its given routes.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,7 +7,7 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
 use super::{Description, Next, Problem};
 
-/// Outputs of a look-up behind those of the interfaces.
+/// Outputs of a look-up after those of the interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Output {
     Interface(usize),
@@ -20,7 +20,7 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// Its number if there are so many interfaces.
+    /// Its number, after this number of interfaces.
     pub(super) fn number(self, interfaces: usize) -> usize {
         match self {
             Output::Interface(index) => index,
@@ -66,8 +66,8 @@ pub(super) fn reserved(net: Ipv4Net) -> Vec<Ipv4Addr> {
     if net.prefix_len() >= 31 { Vec::new() } else { vec![net.network(), net.broadcast()] }
 }
 
-/// All own IPv6 addresses of an interface: those it was given, the anycast addresses of their
-/// subnets' routers (RFC 4291 section 2.6.1), and the link-local one.
+/// All own IPv6 addresses of an interface: the given ones, the anycast addresses of their subnets'
+/// routers (RFC 4291 section 2.6.1), and the link-local one.
 pub(super) fn own6(addresses: &[IpNet], mac: [u8; 6]) -> Vec<Ipv6Addr> {
     let mut own: Vec<Ipv6Addr> = ipv6(addresses).map(|net| net.addr()).collect();
     if own.is_empty() {
@@ -78,8 +78,8 @@ pub(super) fn own6(addresses: &[IpNet], mac: [u8; 6]) -> Vec<Ipv6Addr> {
     own
 }
 
-/// The anycast addresses of the routers of an interface's subnets, and for each the interface's own
-/// address there, which answers come from.
+/// The anycast addresses of the routers of an interface's subnets, each with the interface's own
+/// address there, the source of answers.
 pub(super) fn anycast6(addresses: &[IpNet]) -> Vec<[Ipv6Addr; 2]> {
     let mut pairs: Vec<[Ipv6Addr; 2]> = Vec::new();
     for net in ipv6(addresses).filter(|net| net.prefix_len() < 127) {

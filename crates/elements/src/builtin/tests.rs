@@ -73,7 +73,7 @@ impl Model {
         Model { engine, devices, arena, now_ns: 0 }
     }
 
-    /// Lets frames arrive by an interface; returns the sent ones, with the interface.
+    /// Delivers frames to an interface; returns the sent frames with their interfaces.
     fn receive(&mut self, interface: usize, frames: &[Vec<u8>]) -> Vec<(usize, Vec<u8>)> {
         self.devices.received[interface].extend_from_slice(frames);
         for _ in 0..100 {
@@ -103,7 +103,8 @@ fn address(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// Two interfaces: MTU 1500 and 1400; a route by the next router, a hole in it.
+/// Two interfaces: MTU 1500 and 1400; a route by the next router, and a more specific unreachable
+/// one.
 fn description() -> Description {
     let interface = |index: usize, mtu, addresses: &[&str]| Interface {
         name: format!("eth{index}"),
@@ -178,7 +179,7 @@ fn with_options(to: [u8; 4], options: [u8; 4]) -> Vec<u8> {
     frame
 }
 
-/// The same frame one hop on.
+/// The same frame after one hop.
 fn forwarded(frame: &[u8], from: MacAddr, to: MacAddr) -> Vec<u8> {
     let mut next = frame.to_vec();
     next[..6].copy_from_slice(&to.0);
@@ -474,7 +475,7 @@ fn bridges_learn_and_flood() {
     assert_eq!(model.receive(0, &[frame(MacAddr::BROADCAST, B, 9)]), [], "from everybody");
 }
 
-/// Frames that look like something, with some bytes changed.
+/// Valid frames with some changed bytes.
 fn frames() -> impl Strategy<Value = Vec<u8>> {
     let echo = Frame::new(A, OWN[0]).ipv4(HOST_A, OWN_A).echo(1, 2, b"abc");
     let echo6 = Frame::new(A, OWN[0]).ipv6(address(HOST_A6), address("2001:db8::1"));

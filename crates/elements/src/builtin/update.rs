@@ -14,11 +14,11 @@ pub struct Update {
     pub value: String,
 }
 
-/// Lines of one write: so that a large change is many short pauses, not one long.
+/// Lines of one write, so that a large change causes many short pauses, not a long one.
 const LINES: usize = 512;
 
-/// The writes that turn the running `builtin: ipv4` of `old` into that of `new`; `None` if more
-/// than routes and neighbours differ.
+/// The writes that change the running `builtin: ipv4` from `old` to `new`; `None` if more than
+/// routes and neighbours differ.
 ///
 /// # Errors
 /// The parts of either description that are impossible.

@@ -44,7 +44,7 @@ pub(crate) struct CheckIPHeader {
     verbose: bool,
     bad_sources: Vec<u32>,
     good_destinations: Vec<u32>,
-    /// A bit for each bad source, chosen by [`bit`]: sources whose bit is not set are good.
+    /// A bit for each bad source, chosen by [`bit`]: sources without a set bit are good.
     bad_bits: u64,
     drops: [u64; REASONS.len()],
 }
@@ -68,7 +68,7 @@ impl Class for CheckIPHeader {
         ClassInfo::new("CheckIPHeader", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
-/// Why a header is bad; an index of [`REASONS`].
+/// The reason why a header is bad; an index of [`REASONS`].
 #[derive(Clone, Copy)]
 enum Reason {
     Short,
@@ -88,7 +88,7 @@ const REASONS: [&str; 6] = [
     "bad source address",
 ];
 
-/// Whether a header's checksum is right: its sum in one's complement is all ones.
+/// Whether a header's checksum is correct: its sum in one's complement is all ones.
 #[inline(always)]
 fn is_intact(header: &[u8; 20]) -> bool {
     let (words, _) = header.as_chunks::<4>();
@@ -107,7 +107,8 @@ fn bit(address: u32) -> u64 {
 }
 
 impl CheckIPHeader {
-    /// The usual packet: no options, nothing wrong. `false`, and no change, for all others.
+    /// Handles the usual packet: no options, nothing wrong. For all others returns `false` and
+    /// changes nothing.
     #[inline(always)]
     fn is_usual(&self, packet: &mut Packet) -> bool {
         let Some(header) = packet.bytes::<20>(self.offset) else { return false };

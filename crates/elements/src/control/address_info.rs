@@ -74,7 +74,7 @@ impl Found {
         found
     }
 
-    /// How many kinds of address the word may be.
+    /// Number of kinds of address that the word may be.
     fn kinds(&self) -> usize {
         let ipv4 = usize::from(self.ipv4.is_some()) + usize::from(self.ipv4_prefix.is_some());
         let ipv6 = usize::from(self.ipv6.is_some()) + usize::from(self.ipv6_prefix.is_some());

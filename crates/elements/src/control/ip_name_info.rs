@@ -20,7 +20,7 @@
 
 use europa_engine::{Class, ClassInfo, Element, Phase};
 
-/// Stands for names that are known anyway.
+/// Accepts names; all of them are known anyway.
 #[derive(Default)]
 pub(crate) struct IPNameInfo;
 

@@ -110,7 +110,7 @@ pub(crate) struct Scripted<const DRIVER: bool> {
     position: usize,
     /// Blocking instructions passed so far.
     steps: u64,
-    /// While the script runs: steps that were asked for meanwhile.
+    /// While the script runs: steps that were requested during its run.
     running: Option<u64>,
     /// The argument of `run`, and the handler's name.
     called: Call,

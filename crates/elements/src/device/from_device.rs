@@ -45,7 +45,7 @@ use europa_engine::{
     handlers,
 };
 
-/// Keywords with a text that say how Click reaches a device.
+/// Keywords with a text that select how Click accesses a device.
 const IGNORED: [&str; 11] = [
     "METHOD",
     "CAPTURE",

@@ -98,7 +98,7 @@ impl<A: Copy + Ord + std::ops::BitAnd<Output = A>> Selectors<A> {
 #[derive(Clone, Debug, Default)]
 struct Policy {
     mac: [u8; 6],
-    /// Bytes of the longest frame; none while the interface is down.
+    /// Bytes of the longest frame; 0 while the interface is down.
     longest: usize,
     down: bool,
     foreign: bool,
@@ -113,7 +113,7 @@ struct Policy {
 #[derive(Default)]
 pub(crate) struct HostGate {
     policy: Policy,
-    /// As it was written.
+    /// The written text.
     text: String,
     reasons: Reasons,
     dropped_down: u64,

@@ -42,7 +42,7 @@ const ROUTING: usize = 0;
 const NEIGHBOURS: usize = 1;
 const EXCEPTIONS: usize = 2;
 const USUAL: [u32; 3] = [50_000, 5_000, 20_000];
-/// Interfaces with bounds of their own; further ones share the last.
+/// Interfaces with separate limits; further ones share the last limit.
 const MOST_INTERFACES: usize = 256;
 
 /// Limits the packets to Linux.

@@ -64,7 +64,7 @@ use europa_resource::{Kind, Place, Socket};
 use crate::prelude::*;
 use connection::{Connection, FULL};
 
-/// How long pulled packets wait for a full ring, at least.
+/// Least time that pulled packets wait for a full ring.
 const FULL_NS: u64 = 100_000;
 /// The most bytes of a client's buffers: a router's process may make so much memory.
 const MOST_BUFFER_BYTES: u64 = 128 << 20;
@@ -88,7 +88,7 @@ impl Class for Memif {
 }
 
 impl Memif {
-    /// Takes the peer's frames, as far as there are buffers.
+    /// Takes the peer's frames, as long as there are buffers.
     fn receive(&mut self, context: &mut Context<'_>) -> bool {
         let Some(link) = &mut self.connection.link else { return false };
         let most = context.burst().min(context.arena().free());
@@ -122,7 +122,7 @@ impl Memif {
         }
     }
 
-    /// Sends pulled packets, and keeps those that the ring does not take.
+    /// Sends pulled packets, and keeps those that do not fit into the ring.
     fn send_pulled(&mut self, context: &mut Context<'_>) -> bool {
         if self.connection.link.is_none() {
             return false;

@@ -42,7 +42,7 @@ pub(crate) struct ToDevice {
     waiting: Batch,
     count: u64,
     drops: u64,
-    /// That the interface refuses frames has been told.
+    /// Whether it has reported that the interface refuses frames.
     told: bool,
 }
 
@@ -65,13 +65,13 @@ impl Class for ToDevice {
 }
 
 impl ToDevice {
-    /// One for this interface.
+    /// An element for this interface.
     pub(crate) fn of(name: String, burst: Option<usize>) -> ToDevice {
         let burst = burst.unwrap_or(BATCH).clamp(1, BATCH);
         ToDevice { name, burst, ..ToDevice::default() }
     }
 
-    /// Sends packets and leaves those in the batch for which the interface has no room.
+    /// Sends packets; leaves those in the batch for which the interface has no room.
     pub(crate) fn send(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let before = batch.len();
         context.devices().tx(self.interface, batch);
@@ -89,7 +89,7 @@ impl ToDevice {
         }
     }
 
-    /// Says once why frames are refused.
+    /// Reports once why frames are refused.
     #[cold]
     fn tell(&self, errno: i32, context: &mut Context<'_>) {
         let reason = nix::errno::Errno::from_raw(errno);

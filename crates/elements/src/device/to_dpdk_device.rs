@@ -33,7 +33,7 @@ use crate::device::to_device::ToDevice;
 use crate::prelude::*;
 use crate::shared::accepted::accept;
 
-/// Packets that wait if the configuration does not say.
+/// Default number of packets that wait.
 const WAITING: usize = 1024;
 /// Most packets that may wait.
 const MOST_WAITING: usize = 1 << 16;

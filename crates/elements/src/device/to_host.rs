@@ -37,7 +37,7 @@ use europa_engine::{
     handlers,
 };
 
-/// Number of the interface that goes to Linux's side of one of this name.
+/// Number of the interface to Linux's side of the interface with this name.
 pub(crate) fn host_side(name: &str, context: &InitContext<'_>) -> Result<usize, ConfigError> {
     context.interface(&format!("{name}@host")).map(|(index, _)| index).ok_or_else(|| {
         let message = format!("DEVNAME: this router has no interface '{name}' in a slow path");

@@ -86,10 +86,10 @@ pub(crate) struct XDP {
     settings: Settings,
     running: Option<Running>,
     counts: Counts,
-    /// Where and why the program was stopped last.
+    /// The instruction and cause of the program's last stop.
     fault: Option<(usize, Cause)>,
     routes: Routes,
-    /// Copies for several devices, on their way.
+    /// Copies for several devices, which are being sent.
     copies: Vec<(u16, Packet)>,
 }
 

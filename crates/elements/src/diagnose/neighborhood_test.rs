@@ -22,7 +22,7 @@
 
 use crate::prelude::*;
 
-/// Tells its neighbours.
+/// Lists its neighbours.
 #[derive(Default)]
 pub(crate) struct NeighborhoodTest {
     inputs: usize,

@@ -45,7 +45,7 @@ impl Class for ARPPrint {
 }
 
 impl ARPPrint {
-    /// `None` for packets that have no network header.
+    /// `None` for packets without a network header.
     fn line(&self, packet: &Packet) -> Option<String> {
         let data = packet.network_header()?;
         let mut line =

@@ -69,9 +69,9 @@ pub(crate) struct FromDump {
     count: u64,
     /// The difference between a packet's time and the clock.
     offset_ns: Option<i128>,
-    /// When the next packet may go.
+    /// Time at which the next packet may be sent.
     due_ns: u64,
-    /// That the end was reached has been told.
+    /// Whether it has reported that the end was reached.
     told: bool,
     waiting: Option<Packet>,
 }
@@ -170,7 +170,7 @@ impl FromDump {
         true
     }
 
-    /// The next packet if it is time for it.
+    /// The next packet if its time has come.
     fn next(&mut self, context: &mut Context<'_>) -> Option<Packet> {
         if !self.active {
             return None;
@@ -281,7 +281,7 @@ impl Element for FromDump {
         fill(max, batch, || self.next(context));
     }
 
-    /// Goes on in the same file where the other one is.
+    /// Continues in the same file at the other's position.
     fn take_state(&mut self, old: &mut dyn Element) {
         if let Some(old) = (old as &mut dyn Any).downcast_mut::<FromDump>()
             && old.name == self.name
@@ -310,7 +310,7 @@ mod tests {
     use crate::shared::fields::Annotations;
     use crate::testing::{Bench, ip_packet};
 
-    /// Writes frames to a file with `ToDump`, each a second after the one before.
+    /// Writes frames to a file with `ToDump`, with times one second apart.
     fn write(name: &str, arguments: &[&str], frames: &[Vec<u8>]) -> String {
         let path = std::env::temp_dir().join(format!("europa-dump-{}-{name}", std::process::id()));
         let path = path.to_str().unwrap().to_owned();

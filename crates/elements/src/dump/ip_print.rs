@@ -101,7 +101,7 @@ fn describe(header: &Ipv4Header, transport: &[u8], length: usize, swap: bool, ou
     }
 }
 
-/// Flags, sequence numbers, acknowledgement and window, as far as they are there.
+/// Flags, sequence numbers, acknowledgement and window, as far as the packet has them.
 fn tcp(header: &Ipv4Header, transport: &[u8], length: usize, out: &mut String) -> Option<()> {
     let word = |at: usize| transport.get(at..)?.first_chunk().map(|f| u32::from_be_bytes(*f));
     let (flags, sequence, ack) = (*transport.get(13)?, word(4)?, word(8)?);
@@ -122,7 +122,7 @@ fn tcp(header: &Ipv4Header, transport: &[u8], length: usize, out: &mut String) -
     Some(())
 }
 
-/// The bytes behind the header of TCP or UDP; of other protocols, all of them.
+/// The bytes after the header of TCP or UDP; of other protocols, all bytes.
 fn payload<'a>(header: &Ipv4Header, transport: &'a [u8]) -> Option<&'a [u8]> {
     let length = match header.protocol {
         IpProtocol::TCP => usize::from(transport.get(12)? >> 4) * 4,

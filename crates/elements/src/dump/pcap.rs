@@ -76,7 +76,7 @@ pub(super) fn record_header(time_ns: u64, nano: bool, captured: u32, length: u32
     header
 }
 
-/// The number of a link type, one for all of raw IP.
+/// The number of a link type; all types of raw IP become one.
 fn raw_ip(number: u32) -> u32 {
     if RAW_NUMBERS.contains(&number) { 101 } else { number }
 }
@@ -129,7 +129,7 @@ impl Reader {
         Ok(Reader { input, swapped, nano, modified, blocks: None, link_type })
     }
 
-    /// The next record; none at the end.
+    /// The next record; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<Record>, String> {
         if let Some(blocks) = &mut self.blocks {
             return blocks.next(&mut self.input);
@@ -161,7 +161,7 @@ impl Reader {
     }
 }
 
-/// Where the IP packet starts in a frame of this link type; none if it is none.
+/// Offset of the IP packet in a frame of this link type; `None` if it has none.
 pub(super) fn ip_offset(link_type: u32, frame: &[u8]) -> Option<usize> {
     let is_ip = |at: usize| {
         let kind = frame.get(at..at + 2)?;

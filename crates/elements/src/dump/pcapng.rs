@@ -45,7 +45,7 @@ pub(super) struct Blocks {
     interfaces: Vec<Interface>,
     /// The link type of the file's first interface.
     pub(super) link_type: u32,
-    /// A packet that came before the first call of `next`.
+    /// A packet before the first call of `next`.
     waiting: Option<Record>,
     /// Number of the packet, for messages.
     number: u64,
@@ -68,7 +68,7 @@ impl Contents<'_> {
         Some(if self.swapped { half.swap_bytes() } else { half })
     }
 
-    /// The value of an option, of those that begin at `at`.
+    /// The value of an option in the list that begins at `at`.
     fn option(&self, mut at: usize, wanted: u16) -> Option<&[u8]> {
         loop {
             let (code, length) = (self.half(at)?, usize::from(self.half(at + 2)?));
@@ -84,7 +84,7 @@ impl Contents<'_> {
 }
 
 impl Blocks {
-    /// Goes on after the first 24 bytes of the file, up to the first interface or packet.
+    /// Continues after the first 24 bytes of the file, up to the first interface or packet.
     pub(super) fn open(input: &mut dyn Read, start: &[u8; 24]) -> Result<Blocks, String> {
         let mut blocks = Blocks {
             swapped: false,
@@ -124,7 +124,7 @@ impl Blocks {
         Ok(length)
     }
 
-    /// The next packet; none at the end.
+    /// The next packet; `None` at the end.
     pub(super) fn next(&mut self, input: &mut dyn Read) -> Result<Option<Record>, String> {
         if let Some(record) = self.waiting.take() {
             return Ok(Some(record));
@@ -193,7 +193,7 @@ impl Blocks {
         Some(())
     }
 
-    /// A packet, or why it cannot be used. `None` if the block is too short.
+    /// A packet, or the reason why it is invalid. `None` if the block is too short.
     fn packet(&self, kind: u32, contents: &Contents<'_>) -> Option<Result<Record, String>> {
         let number = match kind {
             SIMPLE_PACKET => 0,
@@ -224,7 +224,7 @@ impl Blocks {
 }
 
 impl Interface {
-    /// A time of this interface in nanoseconds since 1970; those before count as 1970.
+    /// A time of this interface in nanoseconds since 1970; earlier times count as 1970.
     fn nanoseconds(&self, time: u64) -> u64 {
         let time = u128::from(time);
         let since = match self.unit {

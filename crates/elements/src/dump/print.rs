@@ -42,7 +42,7 @@ pub(crate) struct Print {
     active: bool,
 }
 
-/// How bytes are written.
+/// The form in which bytes are printed.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Contents {
     None,
@@ -52,7 +52,7 @@ pub(crate) enum Contents {
 }
 
 impl Contents {
-    /// From the value of a CONTENTS or PAYLOAD argument.
+    /// Reads the value of a CONTENTS or PAYLOAD argument.
     pub(crate) fn read(
         name: &'static str,
         arguments: &mut Arguments<'_>,
@@ -75,7 +75,7 @@ impl Contents {
         self.groups(bytes, out);
     }
 
-    /// Writes lines of 24 bytes, or of 48 characters, in groups as [`Print`] does.
+    /// Writes lines of 24 bytes, or of 48 characters, in groups like [`Print`].
     pub(crate) fn lines(self, bytes: &[u8], out: &mut String) {
         for line in bytes.chunks(if self == Contents::Hex { 24 } else { 48 }) {
             out.push_str("\n  ");

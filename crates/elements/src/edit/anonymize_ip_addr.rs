@@ -42,7 +42,7 @@ const MOST: usize = 1 << 20;
 struct Node {
     input: u32,
     output: u32,
-    /// Those where the next bit that differs is 0 and 1.
+    /// The subtrees where the next differing bit is 0 and 1.
     children: Option<[u32; 2]>,
 }
 
@@ -58,8 +58,8 @@ impl Class for AnonymizeIPAddr {
     const INFO: ClassInfo = ClassInfo::new("AnonymizeIPAddr", "1/1-2").processing("a/ah");
 }
 
-/// The anonymous form of an address that has the first `same` bits of another, and not the next
-/// one.
+/// The anonymous form of an address that shares the first `same` bits with another, and not the
+/// next one.
 fn output(other: u32, same: u32) -> u32 {
     let flipped = other ^ (1 << (31 - same));
     let rest = 0x7fff_ffff_u32 >> same;
@@ -71,7 +71,7 @@ impl AnonymizeIPAddr {
         self.nodes.get(index as usize).copied()
     }
 
-    /// The node of an address, made if it is not there. `None` if there is no room.
+    /// The node of an address; makes it if it does not exist. `None` if there is no room.
     fn find(&mut self, address: u32) -> Option<usize> {
         let mut at = 0;
         loop {

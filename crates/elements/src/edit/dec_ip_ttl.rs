@@ -27,7 +27,7 @@ use europa_engine::{
     handlers,
 };
 
-/// Counts down the time to live.
+/// Decrements the TTL.
 pub(crate) struct DecIPTTL {
     active: bool,
     multicast: bool,
@@ -45,7 +45,7 @@ impl Class for DecIPTTL {
         ClassInfo::new("DecIPTTL", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
-/// Whether the packet may go on.
+/// Whether the packet may be forwarded.
 #[inline(always)]
 pub(crate) fn decrement(packet: &mut Packet, multicast: bool) -> bool {
     let Some(header) = packet.network_bytes_mut::<20>() else { return false };

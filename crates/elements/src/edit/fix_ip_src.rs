@@ -29,7 +29,7 @@ use europa_engine::{
 use europa_packet::{Header, Ipv4Header};
 use europa_pool::packet::annotation::FIX_IP_SRC;
 
-/// Sets the source address of packets that ask for it.
+/// Sets the source address of marked packets.
 #[derive(Default)]
 pub(crate) struct FixIPSrc {
     address: u32,
@@ -40,12 +40,12 @@ impl Class for FixIPSrc {
 }
 
 impl FixIPSrc {
-    /// With this address.
+    /// An element with this address.
     pub(crate) fn of(address: Ipv4Addr) -> FixIPSrc {
         FixIPSrc { address: address.into() }
     }
 
-    /// Sets the source of a packet that asks for it.
+    /// Sets the source of a marked packet.
     #[inline(always)]
     pub(crate) fn fix_one(&self, packet: &mut Packet) {
         if packet.annotation(FIX_IP_SRC) != [0] {

@@ -22,7 +22,7 @@
 use super::ip_mirror::exchange;
 use crate::prelude::*;
 
-/// Turns packets round.
+/// Exchanges source and destination of packets.
 #[derive(Default)]
 pub(crate) struct IP6Mirror;
 

@@ -23,7 +23,7 @@
 use crate::prelude::*;
 use crate::shared::fields::{bytes, is_first, network_mut};
 
-/// Turns packets round.
+/// Exchanges source and destination of packets.
 #[derive(Default)]
 pub(crate) struct IPMirror {
     annotate: bool,

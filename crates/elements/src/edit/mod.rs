@@ -48,7 +48,7 @@ use europa_engine::{Arguments, ConfigError, Names, Packet, Value};
 
 use crate::shared::fields::network;
 
-/// Lets a packet start at an offset, which may lie before its first byte.
+/// Moves the start of a packet to an offset, which may be before its first byte.
 fn start_at(packet: &mut Packet, offset: Option<isize>) {
     // Both can only fail for an offset outside the buffer, which no annotation names.
     let _ = match offset {
@@ -72,7 +72,7 @@ fn transport_header_len(packet: &Packet) -> usize {
     }
 }
 
-/// Where an address is written to.
+/// The place to which an address is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// At this byte of the packet.
@@ -88,7 +88,7 @@ impl Default for Place {
 }
 
 impl Place {
-    /// From an offset, or `src` or `dst` for these bytes of the header.
+    /// Reads an offset, or `src` or `dst` for these bytes of the header.
     fn read(
         arguments: &Arguments<'_>,
         text: &str,

@@ -47,7 +47,7 @@ fn check(probability: f64, kind: &str) -> Result<(), String> {
 }
 
 impl RandomBitErrors {
-    /// Bits to pass before the next bad one: geometrically distributed.
+    /// Number of good bits before the next bad one: geometrically distributed.
     fn gap(&mut self) -> usize {
         let uniform = (f64::from(self.random.next()) + 1.0) / 4_294_967_297.0;
         // Infinite for a probability of 0; the cast then gives the largest number.

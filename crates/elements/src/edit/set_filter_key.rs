@@ -29,13 +29,13 @@ use europa_pool::packet::ANNOTATION_BYTES;
 
 use crate::prelude::*;
 
-/// Gives packets keys.
+/// Sets the filter keys of packets.
 #[derive(Default)]
 pub(crate) struct SetFilterKey {
     parts: Vec<(Part, usize)>,
 }
 
-/// Where bytes of a key come from; how many stands beside it.
+/// The origin of bytes of a key; their number is stored with it.
 #[derive(Debug, PartialEq)]
 enum Part {
     Packet(usize),

@@ -35,7 +35,7 @@ impl Class for SetTCPChecksum {
 }
 
 impl SetTCPChecksum {
-    /// `None` for a packet that no checksum can be computed for.
+    /// `None` for a packet whose checksum cannot be computed.
     fn complete(&self, packet: &mut Packet) -> Option<()> {
         let (header, rest) = network_mut(packet)?;
         let length = usize::from(be16(header, 2)?).checked_sub(header.len())?;

@@ -32,7 +32,7 @@ impl Class for SetUDPChecksum {
     const INFO: ClassInfo = ClassInfo::new("SetUDPChecksum", "1/1-2").processing("a/ah").inline();
 }
 
-/// `None` for a packet that no checksum can be computed for.
+/// `None` for a packet whose checksum cannot be computed.
 fn complete(packet: &mut Packet) -> Option<()> {
     let (header, rest) = network_mut(packet)?;
     let length = usize::from(be16(rest, 4)?);

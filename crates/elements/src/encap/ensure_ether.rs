@@ -24,7 +24,7 @@
 use crate::prelude::*;
 use crate::shared::fields::be16;
 
-/// Puts an Ethernet header where there is none.
+/// Adds an Ethernet header to packets without one.
 pub(crate) struct EnsureEther([u8; 14]);
 
 impl Default for EnsureEther {

@@ -20,7 +20,7 @@
 
 use crate::prelude::*;
 
-/// Turns frames round.
+/// Exchanges source and destination of frames.
 #[derive(Default)]
 pub(crate) struct EtherMirror;
 

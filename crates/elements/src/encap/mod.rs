@@ -106,7 +106,7 @@ impl Tag {
         Ok(Tag { tci, native: u16::try_from(native.unwrap_or(0)).ok() })
     }
 
-    /// The tag for a packet, or none if it goes without.
+    /// The tag for a packet, or `None` if the packet gets none.
     fn of(self, packet: &Packet) -> Option<u16> {
         let tci = self.tci.unwrap_or_else(|| vlan_annotation(packet));
         (Some(tci & 0xfff) != self.native).then_some(tci)
@@ -122,7 +122,7 @@ impl Tag {
         Ok(())
     }
 
-    /// As text for a handler.
+    /// The settings as text for a handler.
     fn text(self) -> String {
         self.tci.map_or_else(|| "ANNO".to_owned(), |tci| tci.to_string())
     }

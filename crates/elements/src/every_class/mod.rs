@@ -54,8 +54,8 @@ const CANDIDATES: &[&[&str]] = &[
     &["17", "2001:db8::1", "2001:db8::2"],
 ];
 
-/// The element named "e" with all ports that it may have, up to four, or one only if `single`. Its
-/// pull inputs have queues before them.
+/// A graph with the element "e" and all ports that it may have, up to four; only one if `single`.
+/// Queues precede its pull inputs.
 fn graph(class: &str, arguments: &[&str], single: bool) -> Graph {
     let registry = Bench::registry();
     let info = *registry.info(class).unwrap();
@@ -114,7 +114,7 @@ fn build(
     Some(router)
 }
 
-/// Arguments with which a class works, and whether with one port on each side only.
+/// Arguments with which a class works, and whether it then has only one port on each side.
 fn fitting(class: &str) -> Option<(&'static [&'static str], bool)> {
     let arena = Arena::heap(64, 2048);
     let all = CANDIDATES.iter().flat_map(|arguments| [(*arguments, false), (*arguments, true)]);
@@ -123,8 +123,8 @@ fn fitting(class: &str) -> Option<(&'static [&'static str], bool)> {
         .find(|(arguments, single)| build(class, arguments, *single, &arena, 0).is_some())
 }
 
-/// Classes whose effects depend on their arguments or handlers, those that open files and sockets,
-/// and parts of the tests.
+/// Excluded classes: those whose effects depend on their arguments or handlers, those that open
+/// files and sockets, and parts of the tests.
 fn is_left_out(class: &str) -> bool {
     let some = ["FromDump", "FromIPSummaryDump", "Memif", "Message", "PanicTest", "Socket"];
     some.contains(&class)

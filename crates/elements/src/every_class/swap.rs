@@ -1,4 +1,4 @@
-//! Hot swap to the same configuration: every packet that an element keeps goes along.
+//! Hot swap to the same configuration: every packet that an element holds survives.
 
 use europa_engine::{Arena, NoDevices, Packet, Router};
 use europa_packet::{ArpPacket, Frame, MacAddr};
@@ -11,8 +11,8 @@ const SECOND_NS: u64 = 1_000_000_000;
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
 const OTHER: MacAddr = MacAddr([2, 0, 0, 0, 0, 9]);
 
-/// All classes that keep packets from one turn to the next, with arguments with which they do.
-/// `FromDump` and its like, `Memif`, `Socket` and `ToDevice` have tests of their own.
+/// All classes that hold packets between turns, with suitable arguments. `FromDump` and similar
+/// classes, `Memif`, `Socket` and `ToDevice` have separate tests.
 const KEEPS: &[(&str, &[&str])] = &[
     ("ARPQuerier", &["10.0.0.1", "02:00:00:00:00:01"]),
     ("AggregateIPFlows", &[]),
@@ -55,7 +55,7 @@ fn first(arena: &Arena, time_ns: u64) -> Vec<Packet> {
     all.iter().zip(time_ns..).map(|(bytes, time_ns)| packet(arena, bytes, time_ns)).collect()
 }
 
-/// The packets that release the others: the first fragments, and the neighbour's answer.
+/// The packets that release the held ones: the first fragments, and the neighbour's answer.
 fn second(arena: &Arena, time_ns: u64) -> Vec<Packet> {
     let all = (1..4).map(|id| fragment(id, 0, true));
     all.zip(time_ns..).map(|(bytes, time_ns)| packet(arena, &bytes, time_ns)).collect()
@@ -69,7 +69,7 @@ fn packet(arena: &Arena, bytes: &[u8], time_ns: u64) -> Packet {
     packet
 }
 
-/// The output: of a push output with its number, of a pull output with none.
+/// The output: a push output by its number, a pull output as `None`.
 type Out = (Option<usize>, Vec<u8>);
 
 fn run(router: &mut Router, now_ns: u64) {
@@ -96,8 +96,8 @@ fn used(arena: &Arena) -> usize {
     arena.capacity() - arena.free()
 }
 
-/// The output of an element that gets packets, is swapped if `swaps`, and gets more; how many
-/// packets it kept meanwhile.
+/// The output of an element that gets packets, is swapped if `swaps`, and gets more packets; and
+/// the number of packets that it held before the second part.
 fn outcome(class: &str, arguments: &[&str], single: bool, swaps: bool) -> (Vec<Out>, usize) {
     let arena = Arena::heap(1024, 2048);
     let start_ns = 5 * SECOND_NS;
@@ -152,7 +152,7 @@ fn what_an_element_keeps_comes_out_after_a_swap() {
     }
 }
 
-/// A new class that keeps packets also belongs into [`KEEPS`].
+/// A new class that holds packets also belongs in [`KEEPS`].
 #[test]
 fn no_other_class_keeps_packets() {
     let registry = Bench::registry();

@@ -35,7 +35,7 @@ pub(crate) struct Classifier {
     program: Vec<Step>,
     start: Target,
     first: Code,
-    /// Steps that compare the same bytes one after the other, as one load and a list.
+    /// Groups of successive steps that compare the same bytes, as one load and a list.
     chains: Vec<Chain>,
     usual: Usual,
 }
@@ -49,7 +49,7 @@ struct Usual {
 }
 
 impl Usual {
-    /// No packet is like this.
+    /// A pattern that no packet matches.
     const NOTHING: Usual = Usual { offset: 0, mask: 0, value: 1, output: DROP };
 }
 
@@ -59,13 +59,13 @@ struct Chain {
     offset: u32,
     needed: usize,
     mask: u32,
-    /// The first one that fits counts.
+    /// The first match applies.
     cases: Vec<(u32, Code)>,
     otherwise: Code,
 }
 
 impl Chain {
-    /// Where a packet goes from here.
+    /// The target of a packet from here.
     fn follow(&self, data: &[u8]) -> Code {
         let word = match data.get(self.offset as usize..).and_then(<[u8]>::first_chunk::<4>) {
             Some(bytes) => u32::from_be_bytes(*bytes),
@@ -86,7 +86,8 @@ impl Chain {
     }
 }
 
-/// A target in one word: the number of a chain, or with the top bit an output or [`DROP`]. An enum of three in a packet's path cost a third of its time in taking it apart.
+/// A target in one word: the number of a chain, or with the top bit an output or [`DROP`]. Decoding
+/// an enum of three variants would take a third of a packet's time.
 type Code = u32;
 
 /// The top bit.
@@ -140,7 +141,7 @@ enum Target {
     Step(u16),
 }
 
-/// One comparison of four bytes, of a clause.
+/// One comparison of four bytes, part of a clause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Test {
     offset: usize,
@@ -244,7 +245,7 @@ impl Compiler<'_> {
     }
 }
 
-/// One hexadecimal digit: its value and which of its bits count.
+/// One hexadecimal digit: its value and the mask of its bits.
 fn nibble(digit: u8, wildcard: bool) -> Option<(u8, u8)> {
     match digit {
         b'?' if wildcard => Some((0, 0)),
@@ -349,7 +350,7 @@ impl Classifier {
         code as u16
     }
 
-    /// The output for a packet that has got to `code`.
+    /// The output for a packet, beginning at `code`.
     fn classify(&self, mut code: Code, data: &[u8]) -> Code {
         // Chains only lead forward, so this ends.
         while code & DONE == 0

@@ -1,11 +1,11 @@
-//! Makes programs shorter: a settled test is not repeated, and steps that compare the same bytes
-//! become one.
+//! Shortens programs: a settled test is not repeated, and steps that compare the same bytes become
+//! one.
 
 use super::program::{Next, Program, Step, Test};
 
 /// More steps than this are not optimised: it costs the square.
 const MAX_STEPS: usize = 1000;
-/// Ways to a step that are distinguished. Two, TCP and UDP, lead to every comparison of ports.
+/// Most distinguished paths to a step. Two paths, TCP and UDP, lead to every comparison of ports.
 const MAX_WAYS: usize = 4;
 
 /// Optimises a program whose steps lead only forward.
@@ -37,7 +37,7 @@ pub(super) fn masked(mut step: Step) -> Step {
     step
 }
 
-/// The known facts about the bytes of a test: that they fit or not, or were not there.
+/// The known facts about the bytes of a test: they match or not, or are missing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Fact {
     test: Test,
@@ -50,7 +50,7 @@ impl Fact {
         Fact { test: step.test, fits, perhaps_short: step.short_yes == fits }
     }
 
-    /// Whether a step leads to `yes`, as far as this says.
+    /// Whether these facts decide that a step leads to `yes`.
     fn decides(self, step: &Step) -> Option<bool> {
         let (known, asked) = (self.test, step.test);
         if (known.base, known.at) != (asked.base, asked.at) {
@@ -84,7 +84,7 @@ fn decided(way: &Way, step: &Step) -> Option<bool> {
     way.iter().rev().find_map(|fact| fact.decides(step))
 }
 
-/// Leads every branch past steps whose outcome all ways to it have settled. Steps lead only
+/// Redirects every branch past steps whose result is settled on all paths to them. Steps lead only
 /// forward, so one pass is enough.
 fn thread(program: &mut Program) {
     // By step: the ways to it.
@@ -125,7 +125,7 @@ fn common(ways: &[Way]) -> Way {
     first.iter().filter(|fact| others.iter().all(|way| way.contains(fact))).copied().collect()
 }
 
-/// The last place that all ways come past if they go on from `next`.
+/// The last step that all paths from `next` reach.
 fn furthest(steps: &[Step], next: Next, ways: &[Way]) -> Next {
     let places = |way: &Way| {
         let follow = |next: &Next| match *next {
@@ -143,8 +143,8 @@ fn furthest(steps: &[Step], next: Next, ways: &[Way]) -> Next {
     first.iter().rev().find(all).copied().unwrap_or(next)
 }
 
-/// Makes one step of two that follow each other and compare parts of the same four bytes, if one
-/// comparison can say it; whether there were any.
+/// Merges two successive steps that compare parts of the same four bytes, if one comparison has the
+/// same result. Returns whether there were any.
 fn merge(program: &mut Program) -> bool {
     let mut merged = false;
     for number in (0..program.steps.len()).rev() {
@@ -162,8 +162,7 @@ fn merge(program: &mut Program) -> bool {
     merged
 }
 
-/// The same step, asking whether a single bit is the other way round; unchanged if it asks for
-/// more.
+/// The same step with the opposite test of a single bit; unchanged if it tests more bits.
 fn inverted(step: Step) -> Step {
     if step.test.greater || step.test.mask.count_ones() != 1 {
         return step;
@@ -187,7 +186,7 @@ fn joined(first: &Step, second: &Step) -> Option<Step> {
     short.then_some(Step { test, short_yes: first.short_yes && second.short_yes, ..*second })
 }
 
-/// Takes away steps that decide nothing or are never reached.
+/// Removes steps that decide nothing or are never reached.
 fn sweep(program: &mut Program) {
     // From the last on, so that steps behind a step are settled before it.
     let mut replaced: Vec<Next> = (0..program.steps.len()).map(Next::Step).collect();
@@ -258,7 +257,7 @@ mod tests {
         )
     }
 
-    /// Leads somewhere: a few steps on, or to an output.
+    /// A target: a few steps ahead, or an output.
     fn leads(to: usize, number: usize, steps: usize) -> Next {
         match to {
             0 => Next::Drop,

@@ -328,7 +328,7 @@ impl<'a> Parser<'a> {
         Ok(if negated { Expr::Not(Box::new(expr)) } else { expr })
     }
 
-    /// Words in front of a value. Returns whether there was an odd number of `not`.
+    /// Reads words before a value. Returns whether the number of `not` is odd.
     fn qualifiers(&mut self, primitive: &mut Primitive) -> Result<bool, String> {
         fn once<T: PartialEq>(place: &mut Option<T>, value: T, word: &str) -> Result<(), String> {
             match place.replace(value) {

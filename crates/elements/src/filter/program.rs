@@ -6,7 +6,7 @@ use europa_engine::Packet;
 
 use super::optimise;
 
-/// Where a comparison starts.
+/// The base of a comparison's offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Base {
     Mac,
@@ -36,7 +36,7 @@ pub(super) struct Test {
     pub(super) value: u32,
     /// Whether the bytes must be greater than the value, not equal.
     pub(super) greater: bool,
-    /// Whether it must not be so. Still fails if the packet is too short.
+    /// Whether the comparison is negated. It still fails if the packet is too short.
     pub(super) negated: bool,
 }
 
@@ -45,7 +45,7 @@ impl Test {
         Test { base, at, mask, value, greater: false, negated: false }
     }
 
-    /// Bytes that must be there.
+    /// Bytes that the packet must have.
     pub(super) fn needed(self) -> usize {
         self.at + 4 - (self.mask.trailing_zeros() as usize / 8).min(4)
     }
@@ -77,11 +77,11 @@ pub(super) struct Step {
     pub(super) test: Test,
     pub(super) yes: Next,
     pub(super) no: Next,
-    /// A packet that is too short goes where one goes that fits.
+    /// A packet that is too short has the target of matching packets.
     pub(super) short_yes: bool,
 }
 
-/// Patterns and where packets go that fit them.
+/// Patterns and the targets of matching packets.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     pub(super) steps: Vec<Step>,
@@ -95,7 +95,7 @@ impl Default for Program {
 }
 
 impl Program {
-    /// Compiles patterns: the first that fits says where a packet goes.
+    /// Compiles patterns: the first match decides the target of a packet.
     pub(super) fn compile(patterns: &[(Expr, Next)]) -> Program {
         let mut program = Program::default();
         for (expr, next) in patterns.iter().rev() {
@@ -145,7 +145,7 @@ impl Program {
         }
     }
 
-    /// The output of a packet, or none.
+    /// The output of a packet, or `None`.
     #[inline]
     pub(crate) fn run(&self, packet: &Packet) -> Option<usize> {
         let mut next = self.start;
@@ -183,8 +183,8 @@ impl Program {
     }
 }
 
-/// As [`word`], for offsets from two bytes before the Ethernet header on: counted so, the bytes
-/// behind it lie at a multiple of four.
+/// Like [`word`], for offsets that begin two bytes before the Ethernet header, so that the bytes
+/// after the header are at a multiple of four.
 fn mac_word(header: &[u8], test: &Test) -> Option<u32> {
     if header.len() + 2 < test.needed() {
         return None;
@@ -193,7 +193,7 @@ fn mac_word(header: &[u8], test: &Test) -> Option<u32> {
     Some((test.at..test.at + 4).fold(0, |all, at| all << 8 | u32::from(byte(at))))
 }
 
-/// Four bytes, those outside the mask perhaps missing. `None` if others are.
+/// Four bytes; bytes outside the mask may be missing. `None` if other bytes are missing.
 #[inline(always)]
 fn word(header: &[u8], test: &Test) -> Option<u32> {
     if let Some(bytes) = header.get(test.at..).and_then(<[u8]>::first_chunk::<4>) {

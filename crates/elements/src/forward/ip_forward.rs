@@ -69,7 +69,7 @@ pub(crate) trait Family: Address + Default {
     fn pair(text: &str) -> Option<(Self, [u8; 6])>;
 }
 
-/// The verdict for a packet whose neighbour is known.
+/// The verdict for a packet with a known neighbour.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Good,
@@ -259,7 +259,7 @@ struct Policy {
 /// The common code of both classes.
 pub(crate) struct Forward<A> {
     table: Table<A>,
-    /// As configured: the MTU of `IPFragmenter` behind output 2.
+    /// The configured MTU of the `IPFragmenter` after output 2.
     mac: MacAddr,
     mtu: usize,
     policy: Policy,
@@ -404,7 +404,7 @@ impl<A: Family> Forward<A> {
         Some(policy)
     }
 
-    /// Takes over another one's state.
+    /// Takes over the state of another element.
     pub(crate) fn take_state(&mut self, old: &mut Forward<A>) {
         if old.mac == self.mac {
             std::mem::swap(&mut self.table, &mut old.table);

@@ -46,7 +46,7 @@ use crate::shared::made::write;
 pub(crate) struct IPFragmenter {
     mtu: usize,
     honor_df: bool,
-    /// The next identification for packets that had no good one.
+    /// The next identification for packets without a valid one.
     id: u16,
     fragments: u64,
     drops: u64,
@@ -59,7 +59,7 @@ impl Class for IPFragmenter {
 
 /// Smallest MTU.
 const LEAST: usize = 8;
-/// The flag of an option's type that says it is in all fragments (RFC 791 section 3.1).
+/// The flag in an option's type for options that all fragments carry (RFC 791 section 3.1).
 const COPIED: u8 = 0x80;
 
 /// Header of all fragments but the first: without options that are not to be copied.
@@ -98,14 +98,14 @@ fn finish(header: &mut [u8], total: usize, flags_fragment: u16) {
 /// Why a packet was not fragmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refusal {
-    /// Its sender does not want it, or the MTU is too small.
+    /// Its sender forbids it, or the MTU is too small.
     MustNot,
-    /// Buffers are missing, or the packet is malformed or reaches too far.
+    /// Buffers are missing, or the packet is malformed or too long.
     Cannot,
 }
 
 impl IPFragmenter {
-    /// Cuts a packet: the later fragments go into `out`, the first is left in `packet`.
+    /// Fragments a packet: the later fragments go into `out`, the first one remains in `packet`.
     fn fragment(&mut self, packet: &mut Packet, out: &mut Batch) -> Result<(), Refusal> {
         let network = packet.network_offset().and_then(|at| usize::try_from(at).ok());
         let network = network.ok_or(Refusal::Cannot)?;

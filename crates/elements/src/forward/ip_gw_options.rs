@@ -61,7 +61,7 @@ const TIMES_AND_ADDRESSES: u8 = 1;
 const TIMES_OF_ADDRESSES: u8 = 3;
 
 impl IPGWOptions {
-    /// For a router with one address.
+    /// For a router with a single address.
     pub(crate) fn of(address: Ipv4Addr) -> IPGWOptions {
         IPGWOptions { address: address.octets(), ..IPGWOptions::default() }
     }
@@ -72,7 +72,7 @@ impl IPGWOptions {
         (context.wall_ns() / 1_000_000 % DAY_MS) as u32
     }
 
-    /// Carries out a packet's options, if it has any; whether there was nothing wrong.
+    /// Processes a packet's options, if it has any. Returns whether all were valid.
     #[inline(always)]
     pub(crate) fn work(&self, packet: &mut Packet, milliseconds: u32) -> bool {
         match packet.network_bytes() {
@@ -86,8 +86,8 @@ impl IPGWOptions {
         self.address == address || self.others.iter().any(|own| own == address)
     }
 
-    /// Writes the address into a record route option, if there is room. The error is the
-    /// offset of the byte that is wrong.
+    /// Writes the address into a record route option, if there is room. The error is the offset of
+    /// the wrong byte.
     fn record_route(&self, option: &mut [u8]) -> Result<(), usize> {
         let pointer = usize::from(*option.get(2).ok_or(1usize)?);
         // Counted from 1.
@@ -144,8 +144,8 @@ impl IPGWOptions {
         Ok(())
     }
 
-    /// Carries out the options of a header up to the first that is wrong, if any: the error is
-    /// the offset of the byte. The checksum stays right in any case.
+    /// Processes the options of a header up to the first invalid one: the error is the offset of
+    /// its wrong byte. The checksum stays correct in any case.
     fn options(&self, header: &mut [u8], milliseconds: u32) -> Result<(), usize> {
         let mut changed = false;
         let result = self.walk(header, milliseconds, &mut changed);

@@ -68,8 +68,8 @@ impl Class for IPReassembler {
     const INFO: ClassInfo = ClassInfo::new("IPReassembler", "1/1-2").processing("a/ah").consumes();
 }
 
-/// How long fragments wait (RFC 1122 section 3.3.2: 60 to 120 seconds of a host; a router on the
-/// way waits less, as Click does).
+/// Time that fragments wait (RFC 1122 section 3.3.2: 60 to 120 seconds in a host; a router waits
+/// less, as Click does).
 const TIMEOUT_NS: u64 = 30_000_000_000;
 
 /// Key, offset, length of the payload, and whether more follow.

@@ -66,7 +66,7 @@ impl FastUDPSource {
         self.frame = self.template.frame(self.ports);
     }
 
-    /// Counts a packet that was made, and changes the ports if it is time for it.
+    /// Counts a packet that was made, and changes the ports if that is due.
     fn made(&mut self, now_ns: u64) {
         self.pace.sent(1, now_ns);
         self.count += 1;

@@ -24,7 +24,7 @@ const UDP: usize = ETHERNET + IP;
 /// Shortest frame, in bytes.
 pub(super) const SHORTEST: usize = 60;
 
-/// A UDP frame but for its ports and checksum.
+/// A UDP frame without its ports and checksum.
 #[derive(Clone, Debug, Default)]
 struct Template {
     source: ([u8; 6], [u8; 4]),
@@ -66,25 +66,25 @@ impl Template {
         }
     }
 
-    /// Sets the annotations that go with such a frame.
+    /// Sets the annotations of such a frame.
     fn annotate(&self, packet: &mut Packet) {
         packet.set_dst_ip(u32::from_be_bytes(self.destination.1));
         packet.set_network_header(ETHERNET, IP);
     }
 }
 
-/// How many packets may have gone by now.
+/// The number of packets that may have been sent by now.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pace {
     /// Packets a second; 0 for no bound.
     rate: u32,
-    /// When the first one went.
+    /// The time of the first packet.
     begun_ns: Option<u64>,
     sent: u64,
 }
 
 impl Pace {
-    /// How many of `most` may go now.
+    /// How many of `most` packets may be sent now.
     fn allows(&self, most: usize, now_ns: u64) -> usize {
         if self.rate == 0 {
             return most;
@@ -99,7 +99,7 @@ impl Pace {
         self.sent += count as u64;
     }
 
-    /// When the next one may go.
+    /// The time of the next packet.
     fn next_ns(&self) -> u64 {
         let since = u128::from(self.sent) * 1_000_000_000 / u128::from(self.rate.max(1));
         self.begun_ns.unwrap_or(0).saturating_add(u64::try_from(since).unwrap_or(u64::MAX))

@@ -39,7 +39,7 @@ impl Class for NumberPacket {
     const INFO: ClassInfo = ClassInfo::new("NumberPacket", "1/1");
 }
 
-/// Makes a packet so long at least. `false` if there is no room.
+/// Extends a packet to at least this length. `false` if there is no room.
 fn lengthen(packet: &mut Packet, length: usize) -> bool {
     let missing = length.saturating_sub(packet.len());
     if missing == 0 {

@@ -32,10 +32,10 @@ use super::number;
 use super::number_packet::NumberPacket;
 use crate::prelude::*;
 
-/// Packets that are noted if the configuration does not say, and at most.
+/// Number of noted packets, by default and at most.
 const PLACES: usize = 65536;
 const MOST: usize = 1 << 26;
-/// How many times more places a dynamic one may get.
+/// Factor by which a dynamic number of places may grow.
 const GROWTH: usize = 64;
 
 /// Times of packets, by number; 0 for none.

@@ -49,13 +49,13 @@ pub(crate) struct ReplayUnqueue {
     active: bool,
     /// Hundredths of the packets' own speed; 0 for no timing.
     timing: u64,
-    /// Packets of all inputs go in the order of their times.
+    /// Packets of all inputs are sent in the order of their times.
     pub(super) merge: bool,
     inputs: usize,
     packets: Vec<(usize, Packet)>,
     loaded: bool,
     next: usize,
-    /// When this round of packets began, and when the first of all.
+    /// Start of this round of packets, and start of the first round.
     round_ns: Option<u64>,
     begun_ns: Option<u64>,
     count: u64,
@@ -108,7 +108,7 @@ impl ReplayUnqueue {
         self.loaded
     }
 
-    /// Goes on where another was.
+    /// Continues at the position of another element.
     pub(super) fn take_over(&mut self, old: &mut Self) {
         let before = old.packets.len();
         self.packets = std::mem::take(&mut old.packets);
@@ -123,7 +123,7 @@ impl ReplayUnqueue {
         (self.begun_ns, self.count) = (old.begun_ns, old.count);
     }
 
-    /// When the next packet is due; none if at once.
+    /// The time of the next packet; `None` if it is due at once.
     fn due_ns(&self, now_ns: u64) -> Option<u64> {
         if self.timing == 0 {
             return None;

@@ -40,7 +40,7 @@ use super::number;
 use super::record_timestamp::{RecordTimestamp, Times};
 use crate::prelude::*;
 
-/// Delays that are kept if the configuration does not say, and at most.
+/// Number of stored delays, by default and at most.
 const KEPT: usize = 1_000_000;
 const MOST: usize = 1 << 26;
 

@@ -97,7 +97,7 @@ impl Class for ICMP6Error {
     const INFO: ClassInfo = ClassInfo::new("ICMP6Error", "1/1").inline().consumes().keeps_long();
 }
 
-/// As far as any packet gets, as from Click.
+/// The largest hop limit, as in Click.
 const HOP_LIMIT: u8 = 255;
 
 /// A type by name.
@@ -162,7 +162,7 @@ impl ICMP6Error {
         }
     }
 
-    /// The error about a packet, if there is one.
+    /// The error about a packet, if it causes one.
     fn error(&mut self, packet: &Packet, context: &Context<'_>) -> Option<Packet> {
         let bytes = packet.network_header()?;
         let whole = Ipv6Packet::parse(bytes).ok()?;

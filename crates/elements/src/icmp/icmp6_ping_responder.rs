@@ -45,7 +45,7 @@ impl Class for ICMP6PingResponder {
 
 const HOP_LIMIT: u8 = 64;
 
-/// Turns an echo request into its reply.
+/// Changes an echo request into its reply.
 fn reply(packet: &mut Packet, anycast: &Anycast) -> Option<()> {
     let whole = Ipv6Packet::parse(packet.network_header()?).ok()?;
     let (icmp, _) = Icmp6Header::parse(whole.payload)?;

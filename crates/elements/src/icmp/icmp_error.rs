@@ -71,7 +71,7 @@ pub(crate) struct ICMPError {
     kind: IcmpType,
     code: u8,
     bad: Vec<u32>,
-    /// No other host gets an answer, unless there is none.
+    /// Only these hosts get answers; if empty, all hosts do.
     from: Vec<Ipv4Prefix>,
     mtu: usize,
     pmtu: u16,
@@ -174,7 +174,7 @@ fn source_route<'a>(packet: &Ipv4Packet<'a>) -> Option<(usize, &'a [u8])> {
 }
 
 impl ICMPError {
-    /// Whether packets from or to an address concern one host.
+    /// Whether packets from or to an address concern a single host.
     fn is_unicast(&self, address: u32) -> bool {
         address >> 28 != 0xe && address != u32::MAX && !self.bad.contains(&address)
     }
@@ -210,7 +210,7 @@ impl ICMPError {
         }
     }
 
-    /// Whether a packet is answered; gives its source route, if the error is to have it.
+    /// Whether a packet is answered; returns its source route, if the error needs it.
     fn concerns<'a>(&self, packet: &Packet, whole: &Ipv4Packet<'a>) -> Option<Option<&'a [u8]>> {
         let header = whole.header;
         let about_icmp = header.protocol == IpProtocol::ICMP;
@@ -249,7 +249,7 @@ impl ICMPError {
         }
     }
 
-    /// The error about a packet, if there is one.
+    /// The error about a packet, if it causes one.
     fn error(&mut self, packet: &Packet, context: &Context<'_>) -> Option<Packet> {
         let bytes = packet.network_header()?;
         // The packet may be cut short, but the header must be whole.

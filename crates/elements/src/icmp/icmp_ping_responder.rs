@@ -38,12 +38,12 @@ impl Class for ICMPPingResponder {
         ClassInfo::new("ICMPPingResponder", "1/1-2").processing("a/ah").inline().keeps_long();
 }
 
-/// Whether a packet may come from or go to this address alone.
+/// Whether the address is valid for a single host as source or destination.
 fn is_unicast(address: u32) -> bool {
     address != 0 && address >> 28 < 0xe
 }
 
-/// Turns an echo request into its reply.
+/// Changes an echo request into its reply.
 fn reply(packet: &mut Packet) -> Option<()> {
     let whole = Ipv4Packet::parse(packet.network_header()?).ok()?;
     let (icmp, _) = IcmpHeader::parse(whole.payload)?;

@@ -68,7 +68,8 @@ impl Replies {
         Replies { sent: vec![Sent::default(); 1 << 16], ..Replies::default() }
     }
 
-    /// Notes a reply that came at `time_ns`; the time that it took. `None` if it answers nothing.
+    /// Notes a reply that arrived at `time_ns`. Returns its round-trip time, or `None` if it
+    /// answers no request.
     fn note(&mut self, sequence: u16, time_ns: u64) -> Option<u64> {
         let sent = self.sent.get_mut(usize::from(sequence)).filter(|sent| sent.time_ns > 0)?;
         self.duplicates += u64::from(std::mem::replace(&mut sent.answered, true));
@@ -85,7 +86,7 @@ impl Replies {
         self.sum / self.received.max(1)
     }
 
-    /// As `ping` sums up.
+    /// A summary like that of `ping`.
     fn summary(&self, count: u64) -> String {
         let answered = self.received - self.duplicates;
         let mut text = format!("{count} packets transmitted, {answered} received");
@@ -170,7 +171,7 @@ impl ICMPPingSource {
         packet
     }
 
-    /// Sets the timer if there is something to send.
+    /// Sets the timer if there are packets to send.
     fn start(&mut self, after_ns: u64, context: &mut Context<'_>) {
         if self.active && self.push && !self.scheduled && !self.is_done() {
             self.scheduled = true;

@@ -49,7 +49,7 @@ type End = (Ipv6Addr, u16);
 struct Mapping {
     inner: Option<End>,
     mapped: Option<End>,
-    /// Its ports count, too.
+    /// Ports are part of the mapping.
     ports: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct AddressTranslator {
     inward: bool,
     /// The address that flows get, and the ports from and to.
     pool: Option<(Ipv6Addr, u16, u16)>,
-    /// By inner and far end: the mapped end; and the other way round.
+    /// The mapped end by inner and far end; and the opposite direction.
     out: HashMap<(End, End), End>,
     back: HashMap<(End, End), End>,
     next: u16,
@@ -78,12 +78,12 @@ impl Class for AddressTranslator {
         ClassInfo::new("AddressTranslator", "2/2").processing("h/h").flow("#/#");
 }
 
-/// An end by which mappings are found: of those that embed an IPv4 address, always the same one.
+/// An end by which mappings are found; all addresses that embed an IPv4 address map to one form.
 fn key((address, port): End) -> End {
     (embedded(address).map_or(address, |ipv4| ipv4.to_ipv6_mapped()), port)
 }
 
-/// Where the port of a segment stands that goes with its source, or with its destination.
+/// Offset of a segment's port on the source's or the destination's side.
 fn port_at(protocol: u8, source: bool, segment: &[u8]) -> Option<usize> {
     match protocol {
         TCP | UDP => Some(if source { 0 } else { 2 }),
@@ -107,7 +107,7 @@ impl AddressTranslator {
         Some(port)
     }
 
-    /// The other end of a host's mapping, made if there is none.
+    /// The other end of a host's mapping; makes the mapping if necessary.
     fn host(&mut self, outward: bool, end: End) -> Option<End> {
         let same = |own: Option<End>, ports: bool| {
             own.is_some_and(|own| key(own).0 == key(end).0 && (!ports || own.1 == end.1))
@@ -136,7 +136,7 @@ impl AddressTranslator {
         other.map(|other| (other.0, end.1))
     }
 
-    /// The other end of a flow's mapping, made if there is none.
+    /// The other end of a flow's mapping; makes the mapping if necessary.
     fn flow(&mut self, outward: bool, end: End, far: End) -> Option<End> {
         let known = if outward { &self.out } else { &self.back };
         if let Some(other) = known.get(&(key(end), key(far))) {

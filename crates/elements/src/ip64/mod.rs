@@ -41,7 +41,7 @@ fn addresses4(header: &[u8]) -> Option<(Ipv4Addr, Ipv4Addr)> {
     Some((address(12)?, address(16)?))
 }
 
-/// Where the checksum of a protocol stands in its segment.
+/// Offset of a protocol's checksum in its segment.
 fn checksum_offset(protocol: u8) -> Option<usize> {
     match protocol {
         TCP => Some(16),
@@ -79,7 +79,7 @@ fn set_checksum4(header: &[u8], segment: &mut [u8], protocol: u8) {
     }
 }
 
-/// Bytes that an IPv6 header says follow it, if they do.
+/// The payload of an IPv6 packet, if the packet has as many bytes as its header says.
 fn payload6(packet: &[u8]) -> Option<usize> {
     let length = usize::from(be16(packet, 4)?);
     (packet.first()? >> 4 == 6 && packet.len() >= IP6_BYTES + length).then_some(length)

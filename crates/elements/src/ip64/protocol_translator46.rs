@@ -68,7 +68,7 @@ fn pointer(byte: u8) -> u32 {
     }
 }
 
-/// Translates a packet. `None` if it has no counterpart.
+/// Translates a packet. `None` if there is no equivalent.
 fn translate(packet: &mut Packet) -> Option<()> {
     let data = packet.data();
     let (from, to) = addresses4(data)?;

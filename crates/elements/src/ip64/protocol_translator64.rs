@@ -76,7 +76,7 @@ fn pointer(word: u32) -> u8 {
     }
 }
 
-/// Translates a packet. `None` if it has no counterpart.
+/// Translates a packet. `None` if there is no equivalent.
 fn translate(packet: &mut Packet) -> Option<()> {
     let data = packet.data();
     let length = payload6(data)?;

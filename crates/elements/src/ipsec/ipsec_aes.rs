@@ -64,7 +64,7 @@ fn add(block: &mut [u8; BLOCK], vector: [u8; ADDED]) {
     }
 }
 
-/// Works on a packet. `None` if it has no tunnel or is too short.
+/// Encrypts or decrypts a packet. `None` if it has no tunnel or is too short.
 fn work(packet: &mut Packet, encrypts: bool) -> Option<()> {
     let association = association(packet)?;
     let cipher = Aes128::new_from_slice(&association.borrow().encryption).ok()?;

@@ -62,7 +62,7 @@ fn add(block: &mut [u8; BLOCK], other: [u8; BLOCK]) {
     }
 }
 
-/// Works on a packet. `None` if it has no tunnel or is too short.
+/// Encrypts or decrypts a packet. `None` if it has no tunnel or is too short.
 fn work(packet: &mut Packet, encrypts: bool) -> Option<()> {
     let association = association(packet)?;
     let key: [u8; BLOCK] = *association.borrow().encryption.first_chunk()?;

@@ -16,7 +16,7 @@ pub(crate) mod ipsec_esp_encap;
 pub(crate) mod ipsec_esp_unencap;
 pub(crate) mod radix_ipsec_lookup;
 
-/// Where packets have the index of their tunnel, and their number of it.
+/// Positions of a packet's tunnel index and sequence number.
 const SPI: usize = 32;
 const ASSOCIATION: usize = 36;
 /// Bytes of the ESP header: index, number, initialisation vector.
@@ -37,18 +37,18 @@ struct Association {
     start: u32,
     /// The number of the next packet that is sent.
     next: u32,
-    /// How far back a number may lie, in packets.
+    /// Size of the replay window, in packets.
     window: u8,
-    /// The highest number that came, and of those before it, which came.
+    /// The highest number that arrived, and a bit for each earlier number that arrived.
     last: u32,
     seen: u32,
 }
 
-/// How elements share an association.
+/// An association that elements share.
 type Shared = Rc<RefCell<Association>>;
 
 thread_local! {
-    /// All associations of this thread; a packet's annotation is a place in it, from 1.
+    /// All associations of this thread; a packet's annotation is an index in it, from 1.
     static ALL: RefCell<Vec<Weak<RefCell<Association>>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -74,8 +74,8 @@ fn association(packet: &Packet) -> Option<Shared> {
     ALL.with_borrow(|all| all.get(at).and_then(Weak::upgrade))
 }
 
-/// Checks and takes off the digest behind a packet, or adds one. `None` if the digest is wrong or
-/// the packet cannot have one.
+/// Checks and removes the digest after a packet, or adds one. `None` if the digest is wrong or the
+/// packet cannot have one.
 fn authenticate(
     packet: &mut Packet,
     verifies: bool,
@@ -159,7 +159,7 @@ mod tests {
         }))
     }
 
-    /// A packet with an association, that lives as long as the result.
+    /// A packet with an association that lives as long as the result.
     pub(super) fn packet(data: &[u8], association: &Shared) -> Packet {
         let arena = europa_engine::Arena::heap(16, 2048);
         let mut packet = arena.packet(data).unwrap();

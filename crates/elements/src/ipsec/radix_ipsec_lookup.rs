@@ -49,7 +49,7 @@ const OWN: usize = 0;
 const TUNNEL: usize = 1;
 const HOST: usize = 2;
 
-/// Where a packet goes.
+/// The destination of a packet.
 #[derive(Clone)]
 struct Route {
     prefix: Ipv4Prefix,
@@ -90,7 +90,7 @@ fn key(text: &str) -> Option<[u8; KEY]> {
     Some(key)
 }
 
-/// Reads a route. Without an output if it may be left out.
+/// Reads a route. The output may be optional.
 fn route(text: &str, names: &Names, needs_output: bool) -> Option<Route> {
     let mut rest = text;
     let prefix = Ipv4Prefix::parse(shift_word(&mut rest), names)?;
@@ -335,7 +335,7 @@ mod tests {
         }
     }
 
-    /// Both ends of a tunnel: each packet that enters comes out, and none twice.
+    /// Both ends of a tunnel: each packet that enters leaves exactly once.
     #[test]
     fn packets_go_through_a_tunnel() {
         for cipher in ["IPsecAES", "IPsecDES"] {

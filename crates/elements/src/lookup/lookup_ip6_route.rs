@@ -57,7 +57,7 @@ impl Class for LookupIP6Route {
         ClassInfo::new("LookupIP6Route", "1/-").processing("h/h").inline().keeps_long();
 }
 
-/// How a route is written.
+/// The form of a route.
 const WANTED: &str = "ADDRESS/MASK [GATEWAY] OUTPUT";
 
 fn route(text: &str, names: &Names) -> Option<(europa_packet::Ipv6Prefix, Way<u128>)> {
@@ -65,7 +65,7 @@ fn route(text: &str, names: &Names) -> Option<(europa_packet::Ipv6Prefix, Way<u1
     Some((key(Ipv6Prefix::parse(prefix, names)?)?, Way::parse(way, names)?))
 }
 
-/// A prefix as the table wants it.
+/// A prefix in the form of the table.
 fn key(prefix: Ipv6Prefix) -> Option<europa_packet::Ipv6Prefix> {
     europa_packet::Ipv6Prefix::new(prefix.address, prefix.length).ok()
 }

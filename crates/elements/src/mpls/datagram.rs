@@ -1,4 +1,4 @@
-//! IP datagrams of protocol 46: reading those that come, making those that leave.
+//! IP datagrams of protocol 46: reads arriving ones, makes departing ones.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -16,7 +16,7 @@ const ALERT_V6: [u8; 8] = [RSVP, 0, 5, 2, 0, 1, 1, 0];
 /// Class selector 6, internetwork control, and an ECN field of 0.
 const CONTROL: u8 = 0xc0;
 
-/// Source, TTL and payload of a whole datagram of protocol 46; none if it is anything else.
+/// Source, TTL and payload of a whole datagram of protocol 46; `None` for other packets.
 pub(super) fn read(packet: &[u8]) -> Option<(IpAddr, u8, &[u8])> {
     match packet.first()? >> 4 {
         4 => {
@@ -45,8 +45,8 @@ pub(super) fn read(packet: &[u8]) -> Option<(IpAddr, u8, &[u8])> {
     }
 }
 
-/// The header of a datagram; none if source and destination are of different families or it is too
-/// long. Returns its bytes and how many of them count.
+/// The header of a datagram; `None` if source and destination are of different families or it is
+/// too long. Returns a buffer and the number of used bytes.
 pub(super) fn header(datagram: &Datagram) -> Option<([u8; 48], usize)> {
     let mut bytes = [0; 48];
     let length = datagram.bytes.len();

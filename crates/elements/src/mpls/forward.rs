@@ -10,21 +10,21 @@ use super::LABELLED;
 use super::program::Program;
 use crate::prelude::*;
 
-/// Labels that a router takes off one packet at most, before it counts as malformed.
+/// Most labels that a router removes from one packet; a packet with more counts as malformed.
 const MOST_POPS: usize = 8;
 /// RFC 3032: takes the label off at the router before the last.
 pub(super) const IMPLICIT_NULL: u32 = 3;
 /// RFC 3032: explicit null of IPv4 and IPv6.
 const EXPLICIT_NULL: [u32; 2] = [0, 2];
 
-/// Packets that went nowhere, by cause, and those that were labelled.
+/// Dropped packets by cause, and labelled packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// No entry has their label.
     pub(super) unknown: u64,
     /// No hop was left.
     pub(super) expired: u64,
-    /// The label stack or what is below it makes no sense.
+    /// The label stack or the packet below it is invalid.
     pub(super) malformed: u64,
     /// A flow without LSP drops them.
     pub(super) down: u64,
@@ -45,22 +45,22 @@ impl Outputs {
         Self { interfaces: interfaces as u16 }
     }
 
-    /// To a neighbour behind an interface.
+    /// The output to a neighbour on an interface.
     pub(super) fn neighbour(self, interface: u32, is_v6: bool) -> u16 {
         interface as u16 + if is_v6 { self.interfaces } else { 0 }
     }
 
-    /// Of packets without LSP.
+    /// The output for packets without LSP.
     pub(super) fn route(self, is_v6: bool) -> u16 {
         self.interfaces * 2 + u16::from(is_v6)
     }
 
-    /// Of packets that are too long for their LSP.
+    /// The output for packets that are too long for their LSP.
     pub(super) fn too_long(self, is_v6: bool) -> u16 {
         self.interfaces * 2 + 2 + u16::from(is_v6)
     }
 
-    /// Of packets whose LSP ends here.
+    /// The output for packets whose LSP ends here.
     pub(super) fn tail(self, is_v6: bool) -> u16 {
         self.interfaces * 2 + 4 + u16::from(is_v6)
     }
@@ -71,7 +71,7 @@ impl Outputs {
     }
 }
 
-/// Has a packet go to a neighbour; the output.
+/// Sends a packet to a neighbour. Returns the output.
 #[inline(always)]
 pub(super) fn send(outputs: Outputs, packet: &mut Packet, hop: &Hop, paint: u8) -> u16 {
     let is_v6 = match hop.via {
@@ -88,8 +88,8 @@ pub(super) fn send(outputs: Outputs, packet: &mut Packet, hop: &Hop, paint: u8) 
     outputs.neighbour(hop.interface, is_v6)
 }
 
-/// Sets the time to live of an IP packet that begins at its data, and marks its header; whether it is
-/// one.
+/// Sets the TTL of an IP packet that begins at its data, and sets its header annotations. Returns
+/// whether it is one.
 fn set_ttl(packet: &mut Packet, model: Model, top: StackEntry) -> Result<Option<bool>, ()> {
     let Some(first) = packet.data().first().copied() else { return Err(()) };
     let length = match first >> 4 {
@@ -188,7 +188,7 @@ impl Program {
         DROP
     }
 
-    /// An IP packet that may belong to a flow that begins here; its output.
+    /// Handles an IP packet that may belong to a flow that begins here. Returns its output.
     #[inline(always)]
     pub(super) fn head(&mut self, packet: &mut Packet, is_v6: bool, now_ns: u64) -> u16 {
         match self.flow_of(packet, is_v6) {
@@ -241,7 +241,7 @@ impl Program {
     }
 }
 
-/// Time to live and differentiated services code point of an IP packet.
+/// TTL and DSCP of an IP packet.
 #[inline(always)]
 fn hops_and_class(packet: &Packet, is_v6: bool) -> Option<(u8, u8)> {
     let header = packet.network_bytes::<20>()?;
@@ -251,7 +251,7 @@ fn hops_and_class(packet: &Packet, is_v6: bool) -> Option<(u8, u8)> {
     })
 }
 
-/// Counts an IP packet's time to live down, which is more than 1.
+/// Decrements an IP packet's TTL, which must be more than 1.
 fn count_down(packet: &mut Packet, is_v6: bool) {
     if !is_v6 {
         crate::edit::dec_ip_ttl::decrement(packet, true);

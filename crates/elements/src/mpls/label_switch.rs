@@ -66,7 +66,7 @@ use crate::shared::made::{make, write};
 const SIGNALLER: &str = "signaller";
 /// MTU of an interface whose own is unknown.
 const MTU: usize = 1500;
-/// Messages of one turn: packets come between two turns.
+/// Most messages of one turn, so that packets are handled between turns.
 const MOST_MESSAGES: usize = 64;
 /// Longest message: a hostile neighbour's is no longer than a frame.
 const MOST_BYTES: usize = 9216;
@@ -124,7 +124,7 @@ impl LabelSwitch {
         }
     }
 
-    /// Packets of protocol 46 that came by an interface.
+    /// Receives packets of protocol 46 from an interface.
     fn hear(&mut self, interface: usize, batch: &mut Batch, context: &mut Context<'_>) {
         for packet in batch.drain() {
             let Some((source, ttl, bytes)) = datagram::read(packet.data()) else {

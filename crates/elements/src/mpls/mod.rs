@@ -8,5 +8,5 @@ mod program;
 #[cfg(test)]
 mod tests;
 
-/// The paint of packets with labels on their way to `LabelEther`; no interface has it.
+/// The paint of labelled packets for `LabelEther`; no interface has it.
 const LABELLED: u8 = 255;

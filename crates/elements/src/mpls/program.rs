@@ -12,10 +12,10 @@ use crate::prelude::*;
 
 /// Most LSPs: a hostile signaller has no more of its router's memory.
 const MOST_LSPS: usize = 1 << 17;
-/// Most flows, and prefixes of all of them.
+/// Most flows, and most prefixes of all flows together.
 const MOST_FLOWS: usize = 4096;
 const MOST_PREFIXES: usize = 65_536;
-/// Next hops of prefixes that are the router's own; those of flows follow.
+/// The next hop of the router's own prefixes; those of flows follow.
 const OWN: u16 = 1;
 
 /// An LSP that passes, begins or ends here.
@@ -35,7 +35,7 @@ pub(super) struct Flow {
     pub(super) lsp: Option<u32>,
 }
 
-/// All of them.
+/// All entries and flows.
 pub(super) struct Program {
     table: Table,
     pub(super) lsps: Vec<Option<Lsp>>,
@@ -80,13 +80,13 @@ impl Program {
         program
     }
 
-    /// The LSP whose packets come with a label.
+    /// The LSP of packets with a label.
     #[inline(always)]
     pub(super) fn lsp_of(&mut self, label: u32) -> Option<&mut Lsp> {
         self.lsps.get_mut(self.table.get(label)? as usize)?.as_mut()
     }
 
-    /// The flow that a packet belongs to, by its destination.
+    /// The flow of a packet, by its destination.
     #[inline(always)]
     pub(super) fn flow_of(&self, packet: &Packet, is_v6: bool) -> Option<usize> {
         if self.flows.is_empty() {
@@ -101,7 +101,7 @@ impl Program {
         usize::from(found?.get()).checked_sub(usize::from(OWN) + 1)
     }
 
-    /// Takes over the entries and flows of another one.
+    /// Takes over the entries and flows of another element.
     pub(super) fn take(&mut self, old: &mut Program) {
         let heads: Vec<Head> = old.flows.iter().map(|flow| flow.head.clone()).collect();
         for lsp in std::mem::take(&mut old.lsps).into_iter().flatten() {
@@ -120,7 +120,7 @@ impl Program {
         self.counts = old.counts;
     }
 
-    /// Whether an entry makes sense here.
+    /// Whether an entry is valid here.
     fn is_sound(&self, entry: &Entry) -> bool {
         let allocated = 16..1 << 20;
         entry.incoming.is_none_or(|label| allocated.contains(&label))
@@ -130,7 +130,7 @@ impl Program {
             })
     }
 
-    /// Gives an LSP an entry, or takes it away; whether that is done.
+    /// Sets or removes the entry of an LSP. Returns whether that succeeded.
     pub(super) fn set(&mut self, id: LspId, entry: Option<Entry>) -> bool {
         let old = self.by_id.get(&id).copied();
         let Some(entry) = entry else {
@@ -184,7 +184,7 @@ impl Program {
         self.attach_flows(Some(id));
     }
 
-    /// Has these flows begin here, and no others.
+    /// Replaces the flows that begin here.
     pub(super) fn set_flows(&mut self, heads: Vec<Head>, now_ns: u64) {
         let same = self.flows.len() == heads.len()
             && self
@@ -213,7 +213,7 @@ impl Program {
         }
     }
 
-    /// Finds the LSPs of flows: of all, or of those that this one carries.
+    /// Assigns LSPs to flows: to all, or to those of this LSP.
     fn attach_flows(&mut self, of: Option<LspId>) {
         for flow in self.flows.iter_mut().filter(|flow| of.is_none() || flow.head.lsp == of) {
             flow.lsp = flow.head.lsp.and_then(|id| self.by_id.get(&id).copied());

@@ -85,10 +85,10 @@ use crate::shared::neighbour::{Alarm, Limits, Neighbours, Offer, Told, fixed, na
 
 /// Finds neighbours' Ethernet addresses by ARP.
 pub(crate) struct ARPQuerier {
-    /// While the element runs; between, its shared part is there.
+    /// The element's neighbours; between its runs, the shared table has them.
     neighbours: Neighbours<u32>,
     table: String,
-    /// Without output 2: asks only when packets come.
+    /// Without output 2: sends requests only for packets.
     on_demand: bool,
     shared: Option<Rc<RefCell<Neighbours<u32>>>>,
     alarm: Alarm,
@@ -145,7 +145,7 @@ impl Class for ARPQuerier {
         .keeps_long();
 }
 
-/// The broadcast address of a prefix, if it has one (RFC 3021: 31 bits have not).
+/// The broadcast address of a prefix, if it has one (RFC 3021: prefixes of 31 bits have none).
 fn broadcast(prefix: Ipv4Prefix) -> Option<u32> {
     (prefix.length < 31).then(|| prefix.network() | !prefix.mask())
 }
@@ -160,7 +160,7 @@ fn group(address: u32, broadcasts: &[u32]) -> Option<[u8; 6]> {
 }
 
 impl ARPQuerier {
-    /// Fetches the table that is shared with others, or puts it back.
+    /// Fetches or returns the table that is shared with other elements.
     fn exchange(&mut self) {
         if let Some(shared) = &self.shared {
             std::mem::swap(&mut self.neighbours, &mut shared.borrow_mut());
@@ -168,7 +168,7 @@ impl ARPQuerier {
         }
     }
 
-    /// Has the timer set to when the table needs it.
+    /// Sets the timer to the next time of the table.
     pub(crate) fn set_alarm(&mut self, context: &mut Context<'_>) {
         self.alarm.set(&self.neighbours, context);
     }
@@ -205,7 +205,7 @@ impl ARPQuerier {
         }
     }
 
-    /// A packet whose neighbour is not known for sure.
+    /// Handles a packet whose neighbour is not confirmed.
     fn find(&mut self, packet: Packet, context: &mut Context<'_>) {
         let (target, now_ns) = (packet.dst_ip(), context.now_ns());
         self.asked_ns = packet.timestamp_ns();

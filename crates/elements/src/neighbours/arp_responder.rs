@@ -55,7 +55,7 @@ pub(crate) struct ARPResponder {
     /// Longest prefixes first.
     entries: Entries,
     announce: bool,
-    /// Its output is a push output, so that it can announce.
+    /// Whether its output is a push output, so that it can announce.
     pushes: bool,
     /// The announced addresses.
     announced: Entries,
@@ -94,7 +94,7 @@ fn entry(text: &str, names: &Names) -> Result<Entries, &'static str> {
     }
 }
 
-/// Adds entries; those for the same prefix are replaced. Returns those prefixes.
+/// Adds entries, which replace those for the same prefix. Returns the replaced prefixes.
 fn add(entries: &mut Entries, new: Entries) -> Vec<Ipv4Prefix> {
     let mut twice = Vec::new();
     for (prefix, mac) in new {

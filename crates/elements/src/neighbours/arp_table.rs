@@ -57,7 +57,7 @@ pub(crate) fn table(neighbours: &Neighbours<u32>, now_ns: u64) -> String {
     lines.collect()
 }
 
-/// Neighbours that several elements know.
+/// Neighbours shared by several elements.
 pub(crate) struct ARPTable(Rc<RefCell<Neighbours<u32>>>);
 
 impl Default for ARPTable {

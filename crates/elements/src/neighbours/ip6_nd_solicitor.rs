@@ -70,7 +70,7 @@ use crate::shared::neighbour::{
 /// Finds neighbours' Ethernet addresses by Neighbor Discovery.
 pub(crate) struct IP6NDSolicitor {
     neighbours: Neighbours<u128>,
-    /// Without output 2: asks only when packets come.
+    /// Without output 2: sends requests only for packets.
     on_demand: bool,
     alarm: Alarm,
     mac: MacAddr,
@@ -110,7 +110,7 @@ impl Class for IP6NDSolicitor {
 }
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Times of RFC 4861 section 10, but for the last.
+/// Times of RFC 4861 section 10, except the last.
 const DEFAULTS: Limits = Limits {
     entries: 1024,
     packets: 2048,
@@ -163,7 +163,7 @@ impl IP6NDSolicitor {
         }
     }
 
-    /// A packet whose neighbour is not known for sure.
+    /// Handles a packet whose neighbour is not confirmed.
     fn find(&mut self, packet: Packet, context: &mut Context<'_>) {
         let target = u128::from_be_bytes(packet.annotation(DST_IP6));
         let address = Ipv6Addr::from(target);

@@ -48,10 +48,11 @@ use crate::shared::made::{make, write};
 const QUERY: u8 = 130;
 const REPORT_1: u8 = 131;
 const REPORT_2: u8 = 143;
-/// Records of version 2 (RFC 3810 section 5.2.12): everything is listened to; so from now on.
+/// Records of version 2 (RFC 3810 section 5.2.12): listen to all sources; the second is sent after
+/// a change.
 const MODE_IS_EXCLUDE: u8 = 2;
 const CHANGE_TO_EXCLUDE: u8 = 4;
-/// All routers that know version 2.
+/// All routers that support version 2.
 const ROUTERS_2: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
 /// A hop-by-hop header: ICMPv6 follows, router alert (RFC 2711), two bytes of padding.
 const ALERT: [u8; 8] = [IpProtocol::ICMP6.0, 0, 5, 2, 0, 0, 1, 0];
@@ -69,20 +70,20 @@ const ANSWER: u32 = 1;
 /// A valid query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Query {
-    /// Of version 1.
+    /// The message has version 1.
     old: bool,
     /// Unspecified for all.
     group: Ipv6Addr,
     most_ms: u64,
 }
 
-/// Tells which groups its addresses listen to.
+/// Reports the groups to which its addresses listen.
 #[derive(Default)]
 pub(crate) struct MLDReporter {
     mac: [u8; 6],
     source: Option<Ipv6Addr>,
     groups: Vec<Ipv6Addr>,
-    /// Unasked reports to come.
+    /// Number of unsolicited reports still to be sent.
     unasked: u8,
     /// When the answer is due, and whether version 1 was asked.
     due: Option<(u64, bool)>,
@@ -95,7 +96,7 @@ impl Class for MLDReporter {
         ClassInfo::new("MLDReporter", "1/1").processing("h/h").inline().consumes().keeps_long();
 }
 
-/// The time that a code stands for (RFC 3810 section 5.1.3).
+/// The time that a code represents (RFC 3810 section 5.1.3).
 fn milliseconds(code: u16) -> u64 {
     match code {
         0..0x8000 => code.into(),
@@ -285,7 +286,7 @@ mod tests {
         Bench::new("MLDReporter", &["2001:db8::1 2001:db8::12ab:cdef fe80::1", "2:0:0:0:0:1"])
     }
 
-    /// An IPv6 packet with such a message behind a hop-by-hop header.
+    /// An IPv6 packet with such a message after a hop-by-hop header.
     fn packet(frame: Frame, from: &str, to: &str, message: &[u8]) -> Vec<u8> {
         let (from, to) = (address(from), address(to));
         let mut message = message.to_vec();

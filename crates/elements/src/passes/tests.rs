@@ -1,4 +1,4 @@
-//! Graphs with passes give the same results as without: for good packets and broken ones.
+//! Graphs with passes give the same results as without, for valid and broken packets.
 
 use europa_engine::{Arena, Flags, Graph, NoDevices, Packet, PacketType, Registry, Router};
 use europa_packet::checksum;
@@ -18,7 +18,7 @@ struct Sketch {
     destination: u32,
     options: Vec<u8>,
     payload: u16,
-    /// Added to the length that the header says.
+    /// Added to the length in the header.
     length_error: i8,
     bad_checksum: bool,
     /// Cut to this many bytes, if it is longer.
@@ -63,7 +63,7 @@ impl Sketch {
     }
 }
 
-/// Mostly `usual`, sometimes something else.
+/// Usually `usual`, sometimes another value.
 fn mostly<T: Clone + std::fmt::Debug + 'static>(
     usual: T,
     other: impl Strategy<Value = T> + 'static,
@@ -132,7 +132,7 @@ fn sketch() -> impl Strategy<Value = Sketch> {
     })
 }
 
-/// Connects side outputs to sink ports of their own.
+/// Connects each side output to a separate sink port.
 struct Plan {
     graph: Graph,
     sink: usize,
@@ -145,7 +145,7 @@ impl Plan {
         self.ports += 1;
     }
 
-    /// A chain of those of `classes` that `mask` names, behind `from`; returns its end.
+    /// A chain of the `classes` in `mask`, after `from`. Returns its end.
     fn chain(
         &mut self,
         name: &str,
@@ -241,7 +241,7 @@ fn graph(ingress: u32, egress: u32, anno: usize) -> Graph {
     plan.graph
 }
 
-/// Everything that can be seen of a packet.
+/// All observable properties of a packet.
 fn seen(packet: &Packet) -> String {
     format!(
         "{:?} {:?} {:?} {:?} {:?} {} {:?}",
@@ -255,8 +255,7 @@ fn seen(packet: &Packet) -> String {
     )
 }
 
-/// Everything that can be observed of a router: its packets in order, by output, and its handlers'
-/// values.
+/// All observable effects of a router: its packets in order, by output, and its handlers' values.
 fn run(registry: &Registry, graph: &Graph, rounds: &[Vec<Sketch>]) -> Vec<String> {
     let arena = Arena::heap(4096, 2048);
     let graph = graph.clone().resolved(registry);

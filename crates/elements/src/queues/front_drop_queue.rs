@@ -50,7 +50,7 @@ impl Element for FrontDropQueue {
         }
     }
 
-    /// Not of room: there always is, as other packets leave.
+    /// It notifies about packets only: there is always room, as old packets are dropped.
     fn notifies(&self) -> Notifies {
         Notifies::PACKETS
     }

@@ -54,7 +54,7 @@ impl Element for MixedQueue {
         }
     }
 
-    /// Not of room: there always is, as other packets leave.
+    /// It notifies about packets only: there is always room, as old packets are dropped.
     fn notifies(&self) -> Notifies {
         Notifies::PACKETS
     }

@@ -43,11 +43,11 @@ const SYNC: u8 = 0x47;
 /// The contents of a transport packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Carries {
-    /// A key frame, or something else.
+    /// A key frame, or another frame.
     #[default]
     Key,
     Difference,
-    /// Of a difference frame with a drop.
+    /// Rest of a difference frame after a drop.
     Spoilt,
 }
 
@@ -72,7 +72,7 @@ fn stream(one: &[u8; TRANSPORT_BYTES]) -> usize {
     usize::from(u16::from_be_bytes([one[1], one[2]]) & 0x1fff)
 }
 
-/// The frame that begins in a transport packet, if one does. ISO 13818-1, 2.4.3.
+/// The frame that begins in a transport packet, if there is one. ISO 13818-1, 2.4.3.
 fn begins(one: &[u8; TRANSPORT_BYTES]) -> Option<Carries> {
     let (starts, adaptation, payload) =
         (one[1] & 0x40 != 0, one[3] & 0x20 != 0, one[3] & 0x10 != 0);
@@ -139,7 +139,7 @@ impl Frames {
     }
 }
 
-/// Keeps key frames rather than others.
+/// Prefers key frames to other frames.
 #[derive(Default)]
 pub(crate) struct MPEGQueue(Queue, Frames);
 
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::testing::Bench;
 
-    /// A transport packet of a stream, and the frame that begins in it, if one does.
+    /// A transport packet of a stream, and the frame that begins in it, if there is one.
     fn one(stream: u16, begins: &[u8]) -> Vec<u8> {
         let mut one = vec![0xff; TRANSPORT_BYTES];
         one[0] = SYNC;

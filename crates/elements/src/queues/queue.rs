@@ -38,14 +38,14 @@ use europa_engine::{
 pub(crate) struct Queue {
     packets: VecDeque<Packet>,
     capacity: usize,
-    /// Its bound in the pool.
+    /// Its limit in the pool.
     share: Share,
     highwater: usize,
     drops: u64,
-    /// Packets came, and no pull has found the queue empty since: Click's queues signal packets
-    /// that long.
+    /// Packets have arrived, and no pull has found the queue empty since: so long Click's queues
+    /// signal packets.
     awake: bool,
-    /// But for those that tell of none as soon as the last packet has gone.
+    /// The signal ends as soon as the last packet has left.
     quick: bool,
 }
 
@@ -72,7 +72,7 @@ impl Class for Queue {
 const MAX_CAPACITY: usize = 1 << 20;
 
 impl Queue {
-    /// Its signal is off as soon as there are no packets.
+    /// A queue whose signal ends as soon as there are no packets.
     pub(crate) fn quick() -> Queue {
         Queue { quick: true, ..Queue::default() }
     }
@@ -81,12 +81,12 @@ impl Queue {
         self.room() == 0
     }
 
-    /// How many more packets it takes.
+    /// Free places.
     fn room(&self) -> usize {
         self.capacity.saturating_sub(self.packets.len()).min(self.share.left())
     }
 
-    /// Packets have come or gone.
+    /// Notes that packets were added or removed.
     fn note(&mut self) {
         self.share.set(self.packets.len());
         self.highwater = self.highwater.max(self.packets.len());
@@ -96,7 +96,7 @@ impl Queue {
         self.packets.len() * 2 >= self.capacity
     }
 
-    /// Adds a packet behind all others; gives it back if there is no room.
+    /// Adds a packet at the end; returns it if there is no room.
     pub(crate) fn push_back(&mut self, packet: Packet) -> Option<Packet> {
         if self.is_full() {
             return Some(packet);
@@ -106,7 +106,7 @@ impl Queue {
         None
     }
 
-    /// Adds a packet in front of all others; gives it back if there is no room.
+    /// Adds a packet at the front; returns it if there is no room.
     pub(crate) fn push_front(&mut self, packet: Packet) -> Option<Packet> {
         if self.is_full() {
             return Some(packet);

@@ -28,7 +28,7 @@ use europa_engine::{
 
 use crate::shared::common::pull_turn;
 
-/// Turns pull into push.
+/// Pulls packets and pushes them.
 pub(crate) struct Unqueue {
     burst: usize,
     /// BURST was given.

@@ -1,4 +1,4 @@
-//! The common part of all rewriters: how a packet finds its flow, or makes one, and the rewriting.
+//! The common part of all rewriters: finds or makes a packet's flow, and rewrites.
 
 mod handlers;
 mod headers;
@@ -43,9 +43,9 @@ const GC_TIMER: u32 = 0;
 pub(crate) struct Rewriter {
     kind: Kind,
     specs: Vec<Spec>,
-    /// By input: flows that could not be made.
+    /// By input: number of flows that could not be made.
     failures: Vec<u64>,
-    /// Perhaps shared with other rewriters, and then bounded together.
+    /// The table may be shared with other rewriters, and then has common limits.
     table: Rc<RefCell<Table>>,
     /// The names of its spaces in the table.
     owner: u8,
@@ -91,7 +91,7 @@ impl Rewriter {
         }
     }
 
-    /// Removes expired flows, and those over the limit.
+    /// Removes expired flows, and flows above the limit.
     fn shrink(&self, now_ns: u64) {
         let mut table = self.table.borrow_mut();
         let most = table.capacity;
@@ -154,7 +154,7 @@ impl Rewriter {
         Some(Key { space, id, request })
     }
 
-    /// Where flows of a protocol stand in the table, if this rewriter tells protocols apart.
+    /// The table's space for flows of a protocol, if this rewriter distinguishes protocols.
     fn space(&self, protocol: u8) -> Space {
         Space::from(self.owner) << 8 | Space::from(protocol)
     }
@@ -170,8 +170,8 @@ impl Rewriter {
         table.find(space, forth).or_else(|| table.find(space, back))
     }
 
-    /// The flow of a TCP connection, made as for a packet that comes by `input` if that is given
-    /// and there is none.
+    /// The flow of a TCP connection. If it does not exist and `input` is given, makes it as for a
+    /// packet from `input`.
     pub(crate) fn connection(
         &mut self,
         id: FlowId,
@@ -198,7 +198,7 @@ impl Rewriter {
         self.specs.len()
     }
 
-    /// The flow that an ICMP error on its way back is about, by the id that replies have.
+    /// The flow of a replied-to packet that an ICMP error is about, by the id of replies.
     pub(super) fn find_reply(&self, protocol: u8, id: FlowId) -> Option<Found> {
         match (self.kind, protocol) {
             (Kind::TcpAndUdp, 6 | 17) => self.find(self.space(protocol), id),
@@ -216,7 +216,7 @@ impl Rewriter {
         self.table.borrow_mut().get(index).map(call)
     }
 
-    /// Makes a flow for a packet of none, as the input says.
+    /// Makes a flow for a packet without one, by the input's specification.
     fn make(
         &mut self,
         input: usize,

@@ -4,20 +4,20 @@ use europa_packet::checksum;
 
 use crate::shared::fields::{be16, be32, set};
 
-/// Changes that are remembered for a direction: a sender repeats segments of the last few.
+/// Most changes stored for a direction: a sender repeats only recent segments.
 const MOST: usize = 16;
-/// A change so far back that no segment before it is on its way any more.
+/// Distance after which no segment before a change is in transit.
 const LONG_AGO: u32 = 1 << 30;
 
-/// From a number on, all numbers are moved.
+/// An offset for all numbers from a certain one on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Change {
-    /// `None`: always.
+    /// `None`: for all numbers.
     from: Option<u32>,
     by: u32,
 }
 
-/// Whether a sequence number is not before another one (RFC 9293 section 3.4).
+/// Whether a sequence number is at or after another one (RFC 9293 section 3.4).
 fn reached(number: u32, other: u32) -> bool {
     number.wrapping_sub(other).cast_signed() >= 0
 }

@@ -1,4 +1,4 @@
-//! Flows and where they go: a table with both directions, bounded, that forgets the unused.
+//! Flows and their outputs: a bounded table with both directions, which removes unused flows.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
@@ -15,8 +15,8 @@ pub(crate) struct FlowId {
 }
 
 impl FlowId {
-    /// Of a ping: requests have its identifier and the next number as ports, replies the other way
-    /// round.
+    /// Ports of a ping: requests have the identifier and the next number as ports, replies the
+    /// reverse.
     pub(crate) fn ping(self, identifier: u16, reply: bool) -> FlowId {
         let (a, b) = (identifier, identifier.wrapping_add(1));
         let (source_port, destination_port) = if reply { (b, a) } else { (a, b) };
@@ -46,8 +46,8 @@ impl std::fmt::Display for FlowId {
     }
 }
 
-/// The key of a flow in addition to addresses and ports: in the lower byte the protocol, in the
-/// upper one the rewriter among those that share a table.
+/// The part of a flow's key beside addresses and ports: protocol in the lower byte, number of the
+/// rewriter among those that share a table in the upper byte.
 pub(crate) type Space = u16;
 
 /// A flow and its rewriting.
@@ -56,21 +56,21 @@ pub(crate) struct Flow {
     pub(crate) space: Space,
     /// Unchanged, and replies unchanged.
     pub(crate) ids: [FlowId; 2],
-    /// Where packets leave, by direction.
+    /// Outputs of its packets, by direction.
     pub(crate) outputs: [usize; 2],
-    /// Where it came in first.
+    /// Input of its first packet.
     pub(crate) input: usize,
     /// Annotation of the first packet, for replies.
     pub(crate) reply_annotation: u8,
-    /// The rewriter's own state of it.
+    /// The rewriter's state for it.
     pub(crate) state: u8,
     /// Until then no other flow gets its place.
     pub(crate) guaranteed_ns: u64,
-    /// Then it may be forgotten.
+    /// Time after which it may be removed.
     pub(crate) expires_ns: u64,
     /// For the table alone.
     pub(crate) noted: Noted,
-    /// Of TCP whose data is changed.
+    /// For TCP connections whose data is changed.
     pub(crate) deltas: Option<Box<Deltas>>,
 }
 
@@ -91,7 +91,7 @@ impl Flow {
         if back { forth.reverse() } else { reply.reverse() }
     }
 
-    /// Where packets of a direction leave.
+    /// The output of packets of a direction.
     pub(crate) fn output(&self, back: bool) -> usize {
         let [forth, reply] = self.outputs;
         if back { reply } else { forth }
@@ -116,19 +116,19 @@ impl Flow {
     }
 }
 
-/// Which flow, and whether it is its way back.
+/// The flow, and whether the packet has its reply direction.
 pub(crate) type Found = (usize, bool);
 
-/// All flows. Looking one up costs one hash; adding one a little more, and making room for it
-/// the logarithm of their number.
+/// All flows. Finding one costs one hash; adding one a little more, and making room for it the
+/// logarithm of their number.
 pub(crate) struct Table {
     /// Most flows.
     pub(crate) capacity: usize,
     map: HashMap<(Space, FlowId), Found>,
     flows: Vec<Option<Flow>>,
     free: Vec<usize>,
-    /// By the end of its guarantee, and those without by when they expire. That a flow is kept
-    /// for longer is not noted here, so that a time found may be too early; then it is put right.
+    /// Flows by the end of their guarantee, others by their expiry. A longer lifetime is not noted
+    /// here, so a time may be too early; it is corrected when it is found.
     guaranteed: BTreeSet<(u64, usize)>,
     waiting: BTreeSet<(u64, usize)>,
     /// Rewriters that have flows here.
@@ -155,7 +155,7 @@ impl Default for Table {
     }
 }
 
-/// Where a flow is noted: whether by its guarantee, and the time.
+/// A flow's entry in these sets: whether by its guarantee, and the time.
 pub(crate) type Noted = (bool, u64);
 
 impl Table {
@@ -177,7 +177,7 @@ impl Table {
         self.owners = owners;
     }
 
-    /// Number of flows of an owner that came in first here.
+    /// Number of an owner's flows from this input.
     pub(crate) fn count(&self, owner: u8, input: usize) -> u64 {
         self.counts.get(&(owner, input)).copied().unwrap_or_default()
     }
@@ -195,8 +195,8 @@ impl Table {
         self.flows.iter().flatten()
     }
 
-    /// Adds a flow, in place of one that has the same way back, or, if the table is full, of
-    /// the one that will expire first. `None` if all have guarantees, or it were that one.
+    /// Adds a flow. It replaces one with the same reply direction or, in a full table, the one that
+    /// expires first. `None` if all have guarantees, or the new one would expire first.
     pub(crate) fn add(&mut self, flow: Flow, now_ns: u64) -> Option<usize> {
         let [forth, reply] = flow.ids;
         if let Some((old, _)) = self.find(flow.space, reply) {
@@ -224,7 +224,7 @@ impl Table {
         Some(index)
     }
 
-    /// How long a flow is kept from now on.
+    /// Sets a flow's lifetime.
     pub(crate) fn keep(&mut self, index: usize, guaranteed_ns: u64, expires_ns: u64) {
         let Some(flow) = self.get(index) else { return };
         (flow.guaranteed_ns, flow.expires_ns) = (guaranteed_ns, expires_ns);
@@ -275,7 +275,7 @@ impl Table {
         }
     }
 
-    /// Forgets flows that have expired, and more until there are `most`.
+    /// Removes expired flows, and more until there are `most`.
     pub(crate) fn shrink(&mut self, most: usize, now_ns: u64) {
         while let Some(victim) = self.victim(now_ns)
             && self.get(victim).is_some_and(|flow| flow.expires_ns <= now_ns)
@@ -290,7 +290,7 @@ impl Table {
         }
     }
 
-    /// Forgets the flows of an owner that came in first here.
+    /// Removes an owner's flows from this input.
     pub(crate) fn remove_input(&mut self, owner: u8, input: usize) {
         for index in 0..self.flows.len() {
             if self.get(index).is_some_and(|flow| flow.owner() == owner && flow.input == input) {

@@ -35,7 +35,7 @@ use super::tcp_rewriter::TCPRewriter;
 use crate::prelude::*;
 use crate::shared::fields::{be16, be32, grow_tail, network, network_mut, segment_checksum, set};
 
-/// Makes ways for FTP's data connections.
+/// Adds mappings for FTP's data connections.
 #[derive(Default)]
 pub(crate) struct FTPPortMapper {
     names: [String; 2],
@@ -55,7 +55,7 @@ impl Class for FTPPortMapper {
 struct Command {
     address: u32,
     port: u16,
-    /// Where its numbers begin and end.
+    /// Start and end of its numbers.
     start: usize,
     end: usize,
 }
@@ -81,7 +81,7 @@ fn command(bytes: &[u8]) -> Option<Command> {
 }
 
 impl FTPPortMapper {
-    /// Changes a packet that has a command in it.
+    /// Changes a packet that contains a command.
     fn map(&mut self, packet: &mut Packet, context: &mut Context<'_>) -> Option<()> {
         let (header, segment) = network(packet)?;
         let offset = usize::from(segment.get(12)? >> 4) * 4;

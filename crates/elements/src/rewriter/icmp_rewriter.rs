@@ -48,7 +48,7 @@ impl Class for ICMPRewriter {
 /// The header of the packet that an error quotes.
 struct Inner {
     protocol: u8,
-    /// As a reply to that packet would come.
+    /// The flow id of a reply to that packet.
     reply: FlowId,
     /// Where the inner transport header starts in the message, and whether it has ports or an
     /// identifier.

@@ -7,17 +7,17 @@ use europa_engine::{Ipv4Prefix, Names, Value};
 use super::flows::{FlowId, Space, Table};
 use crate::shared::random::Random;
 
-/// New addresses and ports; 0 keeps the flow's own.
+/// New addresses and ports; 0 keeps those of the flow.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pattern {
     source: u32,
     source_port: u16,
     destination: u32,
     destination_port: u16,
-    /// Number of further sources, or source ports if there are ports.
+    /// Number of further sources, or of source ports if there are ports.
     variation: u32,
     ports: bool,
-    /// Take them one after the other, not at random.
+    /// Whether values are used in sequence, not at random.
     sequential: bool,
     /// Keep the port that a flow has, if it is free.
     same_first: bool,
@@ -198,12 +198,12 @@ impl std::fmt::Display for Pattern {
 #[derive(Clone, Debug)]
 pub(crate) enum Spec {
     Drop,
-    /// They leave as they are.
+    /// Packets leave unchanged.
     Pass(usize),
-    /// They become a flow that changes nothing.
+    /// Packets become a flow without changes.
     Keep([usize; 2]),
     Pattern(Box<Pattern>, [usize; 2]),
-    /// Another element says; its name, and its number once all elements are there.
+    /// Another element decides; its name, and its number once all elements exist.
     Mapper(String, Option<usize>),
 }
 
@@ -231,7 +231,7 @@ pub(crate) fn with_outputs(
 }
 
 impl Spec {
-    /// From an argument of an element with so many outputs.
+    /// Parses an argument of an element with `count` outputs.
     pub(crate) fn parse(text: &str, count: usize, names: &Names) -> Result<Spec, String> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let (Some(word), rest) = (words.first(), words.get(1..).unwrap_or_default()) else {

@@ -26,7 +26,7 @@ use crate::prelude::*;
 /// Pulls the same number of bytes from each input.
 pub(crate) struct DRRSched {
     quantum: usize,
-    /// By input: the packet that waits for its turn, and bytes that may be sent.
+    /// By input: the packet that waits for its turn, and the number of bytes that may be sent.
     inputs: Vec<(Option<Packet>, usize)>,
     next: usize,
 }

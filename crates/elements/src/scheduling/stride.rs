@@ -1,10 +1,10 @@
-//! Turns by tickets: stride scheduling.
+//! Schedules turns by tickets: stride scheduling.
 
 use europa_engine::{Arguments, ConfigError, Handler, HandlerError, parse};
 
 /// Most tickets of a port.
 const MAX_TICKETS: u32 = 1 << 15;
-/// The way that a port with one ticket goes with each turn.
+/// The stride of a port with one ticket.
 const LONGEST_STRIDE: u32 = 1 << 16;
 
 /// A port's share: with more tickets it advances less with each turn, and the port that has
@@ -29,7 +29,7 @@ impl Share {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Strides {
     shares: Vec<Share>,
-    /// Number of the turn under way.
+    /// Number of the current turn.
     turn: u64,
 }
 
@@ -78,8 +78,8 @@ impl Strides {
         Ok(())
     }
 
-    /// Whose turn it is. Ports that `has` says have nothing lose their turn, so that they do
-    /// not save turns up; `None` if none has.
+    /// Selects the next port. Ports for which `has` is false lose their turn, so that they do not
+    /// save turns; `None` if all are empty.
     pub(crate) fn next(&mut self, mut has: impl FnMut(usize) -> bool) -> Option<usize> {
         self.turn += 1;
         loop {
@@ -102,7 +102,7 @@ impl Strides {
             .ok_or_else(|| HandlerError::NotFound(handler.to_owned()))
     }
 
-    /// Answers `tickets0` and the like.
+    /// Reads `tickets0` and similar handlers.
     pub(crate) fn read(&self, handler: &str) -> Result<String, HandlerError> {
         let port = self.port(handler)?;
         Ok(self.shares.get(port).map_or(0, |share| share.tickets).to_string())

@@ -32,7 +32,7 @@ use crate::prelude::*;
 #[derive(Default)]
 pub(crate) struct TimeSortedSched {
     buffer: usize,
-    /// Its bound in the pool.
+    /// Its limit in the pool.
     share: Share,
     stop: bool,
     /// The lack of packets has been signalled.
@@ -40,7 +40,7 @@ pub(crate) struct TimeSortedSched {
     /// Time of the last packet that left.
     last_ns: u64,
     disordered: bool,
-    /// By input: packets that wait, and the signal for more.
+    /// By input: waiting packets, and the signal for more.
     inputs: Vec<(VecDeque<Packet>, Signal)>,
 }
 

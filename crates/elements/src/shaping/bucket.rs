@@ -6,14 +6,14 @@ use europa_engine::{Arguments, ConfigError, HandlerError, Packet, parse};
 
 use crate::shared::values::Bandwidth;
 
-/// Buckets fill in steps of this.
+/// Time step in which buckets fill.
 const TICK_NS: u64 = 1_000_000;
 const TICKS: u128 = 1000;
 
-/// A bucket of bytes must have this much for anything to pass: more than any packet takes.
+/// Bytes that a bucket needs before a packet may pass: more than any packet has.
 const THRESHOLD_BYTES: u64 = 131_072;
 
-/// How large a burst is.
+/// The size of a burst.
 #[derive(Clone, Copy, Debug)]
 enum Burst {
     /// The tokens of so many milliseconds.
@@ -29,7 +29,7 @@ pub(crate) struct Bucket {
     /// Tokens a second.
     rate: u64,
     burst: Burst,
-    /// Tokens that must be there for something to pass, beside those of a burst.
+    /// Tokens that are necessary for a packet, in addition to those of a burst.
     threshold: u64,
     /// The whole bucket, and the part of one token.
     full: u64,
@@ -54,7 +54,7 @@ impl Bucket {
         bucket
     }
 
-    /// From `RATE`, `BURST_DURATION` and the burst's size: packets a second, or bytes.
+    /// Reads `RATE`, `BURST_DURATION` and the burst's size: in packets, or in bytes.
     pub(crate) fn read<const BYTES: bool>(
         arguments: &mut Arguments<'_>,
     ) -> Result<Bucket, ConfigError> {
@@ -76,7 +76,7 @@ impl Bucket {
         Ok(Bucket::new(rate, burst, if BYTES { THRESHOLD_BYTES } else { 0 }))
     }
 
-    /// The rate as a handler says it.
+    /// The rate in the form of a handler.
     pub(crate) fn rate_text<const BYTES: bool>(&self) -> String {
         match BYTES {
             true => Bandwidth(self.rate).to_string(),
@@ -84,7 +84,7 @@ impl Bucket {
         }
     }
 
-    /// Another rate, set by a handler; the fill of the bucket stays.
+    /// Sets another rate from a handler; the fill of the bucket stays.
     pub(crate) fn write_rate<const BYTES: bool>(
         &mut self,
         value: &str,
@@ -117,7 +117,7 @@ impl Bucket {
         self.threshold.max(1).checked_mul(self.scale)
     }
 
-    /// Whether something may pass now.
+    /// Whether a packet may pass now.
     pub(crate) fn has(&mut self, now_ns: u64) -> bool {
         let tick = now_ns / TICK_NS;
         let gone = tick.saturating_sub(self.tick);
@@ -136,7 +136,8 @@ impl Bucket {
         self.contents = self.contents.saturating_sub(tokens.saturating_mul(self.scale));
     }
 
-    /// When [`Bucket::has`] will be true, asked again just after it was not; `None` if never.
+    /// The time when [`Bucket::has`] will be true; call it just after it was false. `None` if
+    /// never.
     pub(crate) fn next_ns(&self, now_ns: u64) -> Option<u64> {
         let missing = self.least()?.saturating_sub(self.contents).max(1);
         let ticks = (missing - 1).checked_div(self.a_tick)? + 1;
@@ -148,7 +149,7 @@ fn saturated(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-/// Even gaps, as far as they can be kept: a late packet is made up for, up to a second.
+/// Even gaps: the delay of a late packet is compensated, up to a second.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gaps {
     /// Units a second.

@@ -38,14 +38,14 @@ use crate::prelude::*;
 use crate::shared::fields::{be16, bytes, network};
 use crate::shared::random::Random;
 
-/// Where the annotations of the two rates stand.
+/// Positions of the annotations of the two rates.
 pub(crate) const FORWARD_RATE: usize = 20;
 const REVERSE_RATE: usize = 24;
 
 /// Periods in which packets are counted, a second.
 const PERIODS: u64 = 8;
 const PERIOD_NS: u64 = 1_000_000_000 / PERIODS;
-/// A period counts one part in so many to the average.
+/// The weight of a period in the average is one divided by this.
 const STABILITY: f64 = 32.0;
 /// Levels: bytes of an address.
 const LEVELS: usize = 4;
@@ -56,14 +56,14 @@ const LEAST_KILOBYTES: usize = 100;
 /// An average over periods, for each input.
 #[derive(Clone, Copy, Debug, Default)]
 struct Average {
-    /// By input: a second.
+    /// By input: packets or bytes a second.
     rates: [f64; 2],
     counts: [f64; 2],
     period: u64,
 }
 
 impl Average {
-    /// Closes periods that have gone by.
+    /// Closes periods that have ended.
     fn advance(&mut self, period: u64) {
         let gone = period.saturating_sub(self.period);
         if gone == 0 {
@@ -133,7 +133,7 @@ impl IPRateMonitor {
         self.most_bytes = most.saturating_mul(1024);
     }
 
-    /// Counts a packet of an address; returns the rates that it has then.
+    /// Counts a packet of an address. Returns the rates after it.
     fn count(&mut self, address: [u8; LEVELS], value: f64, input: usize, now: u64) -> [f64; 2] {
         let may_grow = self.memory() + LEVEL_BYTES <= self.most_bytes;
         let (threshold, mut grown, mut rates) = (self.threshold, 0, [0.0; 2]);
@@ -187,7 +187,7 @@ impl IPRateMonitor {
         }
     }
 
-    /// Goes no further than a level below an address, for so long.
+    /// Does not split further than a level below an address, for a time.
     fn close(&mut self, text: &str, now: u64) -> Result<(), HandlerError> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let wrong = || HandlerError::Other("expecting ADDRESS LEVEL SECONDS".to_owned());

@@ -40,7 +40,7 @@ pub(crate) struct LinkUnqueue {
     free_ns: u64,
     /// The next packet follows the last at once: no pull has found nothing since.
     follows: bool,
-    /// Its bound in the pool.
+    /// Its limit in the pool.
     share: Share,
     /// On the line, with the time when they arrive.
     line: VecDeque<(u64, Packet)>,

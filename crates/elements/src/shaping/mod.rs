@@ -74,7 +74,7 @@ impl Delayed {
     }
 }
 
-/// Something that happens at intervals.
+/// An event at intervals.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ticks {
     pub(crate) interval_ns: u64,
@@ -92,7 +92,7 @@ impl Ticks {
         Ticks { interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX), due_ns: 0 }
     }
 
-    /// From `INTERVAL`, which may be left out if it is not `mandatory`.
+    /// Reads `INTERVAL`, which is optional unless `mandatory`.
     fn read(arguments: &mut Arguments<'_>, mandatory: bool) -> Result<Ticks, ConfigError> {
         let interval = match mandatory {
             true => arguments.mandatory("INTERVAL")?,
@@ -118,8 +118,8 @@ impl Ticks {
         at_ns
     }
 
-    /// The next time. It counts from when the last was due, not from when its turn came, so that
-    /// they keep their rate.
+    /// The next time. It counts from the last due time, not from the time of its turn, so that the
+    /// rate is exact.
     pub(crate) fn next_ns(&mut self, now_ns: u64) -> u64 {
         let most_ns = self.interval_ns.saturating_mul(MOST_MISSED).min(MOST_LATE_NS);
         if now_ns.saturating_sub(self.due_ns) > most_ns {
@@ -162,7 +162,7 @@ impl Average {
     }
 }
 
-/// Whether the rates of a meter rise, and there is an output for each and one more.
+/// Whether the rates of a meter rise, and the number of outputs is one more.
 fn check_meters(rates: &[f64], outputs: usize) -> Result<(), ConfigError> {
     if rates.is_empty() {
         return Err(ConfigError::Missing { name: "RATE" });

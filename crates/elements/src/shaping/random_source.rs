@@ -40,7 +40,7 @@ pub(crate) struct RandomSource {
     active: bool,
     stop: bool,
     end_call: Option<HandlerCall>,
-    /// That the limit is reached has been told.
+    /// Whether it has reported that the limit is reached.
     told: bool,
     timestamp: bool,
     count: u64,

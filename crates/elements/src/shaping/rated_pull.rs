@@ -12,7 +12,7 @@ pub(crate) struct RatedPull<const BYTES: bool> {
     active: bool,
     count: u64,
     packets: Signal,
-    /// Not before then are there tokens.
+    /// The time when there are tokens again.
     due_ns: u64,
 }
 

@@ -18,8 +18,8 @@ pub(crate) fn part(
     (before - batch.len()) as u64
 }
 
-/// A turn that pulls up to `most` packets, a batch at most, which `take` gets; returns how many. Where
-/// they go one by one, a pull brings one, but a turn is as long as the configuration says.
+/// A turn that pulls up to `most` packets, a batch at most, for `take`. Returns their number. In
+/// one-by-one graphs a pull returns one packet, but a turn has the configured length.
 #[inline(always)]
 pub(crate) fn pull_turn(
     most: usize,
@@ -86,7 +86,7 @@ pub(crate) fn annotation_keyword(
     word.map(|word| place(arguments, name, word, bytes)).transpose()
 }
 
-/// Where in the annotation area so many bytes begin that a word names.
+/// Start of the named bytes in the annotation area.
 fn place(
     arguments: &mut Arguments<'_>,
     argument: &'static str,
@@ -111,7 +111,7 @@ pub(crate) const ANNOUNCE_AFTER_NS: u64 = 10_000_000;
 /// The error of an element that cannot announce addresses.
 pub(crate) const NEEDS_PUSH: &str = "ANNOUNCE needs a push output";
 
-/// Has an element's timer 0 run then, to announce its addresses.
+/// Starts an element's timer 0, which announces its addresses.
 pub(crate) fn announce_soon(context: &mut InitContext<'_>) -> Result<(), ConfigError> {
     if !context.is_push_output(0) {
         return Err(ConfigError::other(NEEDS_PUSH));
@@ -145,7 +145,7 @@ impl Anycast {
 
 /// The contents of packets from sources.
 pub(crate) struct Data {
-    /// As it was given; repeated or cut to fill a packet.
+    /// The given pattern; repeated or cut to fill a packet.
     pattern: Vec<u8>,
     packet: Vec<u8>,
 }
@@ -159,7 +159,7 @@ impl Default for Data {
 }
 
 impl Data {
-    /// From the DATA and LENGTH arguments.
+    /// Reads the DATA and LENGTH arguments.
     pub(crate) fn new(pattern: Option<Vec<u8>>, length: Option<usize>) -> Data {
         let Some(pattern) = pattern else {
             let mut data = Data::default();
@@ -201,14 +201,14 @@ impl Data {
     }
 }
 
-/// A turn of a source that makes one packet at a time: whether there was one.
+/// A turn of a source that makes one packet at a time. Returns whether there was one.
 pub(crate) fn push_next(packet: Option<Packet>, context: &mut Context<'_>) -> bool {
     let Some(packet) = packet else { return false };
     context.push(0, packet);
     true
 }
 
-/// A pull from such a source: packets from `next` as long as it has any, `max` at most.
+/// A pull from such a source: packets from `next` while it has any, `max` at most.
 pub(crate) fn fill(max: usize, batch: &mut Batch, next: impl FnMut() -> Option<Packet>) {
     for packet in std::iter::from_fn(next).take(max.min(batch.room())) {
         // There is room.

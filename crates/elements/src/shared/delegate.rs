@@ -1,7 +1,7 @@
-//! Elements that are another one under a name of their own, or nearly.
+//! Elements that wrap another one under a new name.
 
-/// Writes an `Element` that is the one in its first field: all of it, or all but `push` or
-/// `notifies`; or, of one in any field, the read part of its handlers.
+/// Writes an `Element` that delegates to its first field: everything, or all except `push` or
+/// `notifies`; or delegates only reading of handlers to any field.
 macro_rules! delegate {
     (reading $field:tt) => {
         fn handlers(&self) -> &'static [Handler] {

@@ -1,7 +1,7 @@
 //! Header fields by offset, and common changes of IP packets.
 //!
-//! The views of `europa-packet` are for headers that are whole. Here packets may be cut short
-//! anywhere, as in traces.
+//! The views of `europa-packet` need complete headers. Here packets may be truncated anywhere, as
+//! in traces.
 
 use europa_engine::Packet;
 use europa_packet::{IpProtocol, checksum};
@@ -43,7 +43,7 @@ pub(crate) fn ip_header(data: &[u8]) -> Option<&[u8]> {
     data.get(..length).filter(|header| header.len() >= 20)
 }
 
-/// Writes the checksum of the IPv4 header at the front. `false` if there is none.
+/// Writes the checksum of the IPv4 header at the front. `false` if there is no header.
 pub(crate) fn set_ip_checksum(data: &mut [u8]) -> bool {
     let Some(length) = ip_header(data).map(<[u8]>::len) else { return false };
     set(data, 10, [0; 2]);
@@ -85,14 +85,14 @@ pub(crate) fn segment_checksum(header: &[u8], segment: &[u8]) -> u16 {
     (pseudo(header, segment.len()) + checksum::sum(segment)).checksum()
 }
 
-/// A packet's IPv4 header and all that follows it, if it has one.
+/// A packet's IPv4 header and the bytes after it, if it has one.
 pub(crate) fn network(packet: &Packet) -> Option<(&[u8], &[u8])> {
     let data = packet.network_header()?;
     let length = usize::from(data.first()? & 15) * 4;
     data.split_at_checked(length).filter(|(header, _)| header.len() >= 20)
 }
 
-/// As [`network`], to change.
+/// Like [`network`], mutable.
 pub(crate) fn network_mut(packet: &mut Packet) -> Option<(&mut [u8], &mut [u8])> {
     let data = packet.network_header_mut()?;
     let length = usize::from(data.first()? & 15) * 4;
@@ -147,7 +147,7 @@ pub(crate) fn set_address(packet: &mut Packet, at: usize, address: [u8; 4]) -> b
     true
 }
 
-/// Adds bytes at the front of a packet, moving its contents if need be. They are zero.
+/// Adds zero bytes at the front of a packet; moves its contents if necessary.
 pub(crate) fn grow_front(packet: &mut Packet, count: usize) -> Option<&mut [u8]> {
     if packet.headroom() < count {
         packet.set_headroom(count)?;
@@ -157,7 +157,7 @@ pub(crate) fn grow_front(packet: &mut Packet, count: usize) -> Option<&mut [u8]>
     Some(front)
 }
 
-/// Adds bytes at the end of a packet, moving its contents if need be. They are zero.
+/// Adds zero bytes at the end of a packet; moves its contents if necessary.
 pub(crate) fn grow_tail(packet: &mut Packet, count: usize) -> Option<()> {
     if packet.tailroom() < count {
         let short = count - packet.tailroom();
@@ -173,7 +173,7 @@ pub(crate) trait Annotations {
     fn extra_length(&self) -> u32;
     /// Sets them.
     fn set_extra_length(&mut self, bytes: u32);
-    /// Packets that this one stands for beside itself.
+    /// Number of packets that this one represents in addition to itself.
     fn extra_packets(&self) -> u32;
     /// Sets their number.
     fn set_extra_packets(&mut self, count: u32);

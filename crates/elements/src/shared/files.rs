@@ -1,7 +1,7 @@
 //! Files that elements read and write.
 //!
-//! `europa click` opens the files of its user. A router of a node gets its document's grants
-//! ([`InitContext::open`]); the standard streams are of little use there.
+//! `europa click` opens the files of its user. A router of a node can only open the files that its
+//! document grants ([`InitContext::open`]).
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};

@@ -1,4 +1,4 @@
-//! Handlers that elements write when something has happened: `END_CALL` and the like.
+//! Handlers that elements write after an event: `END_CALL` and similar.
 
 use europa_engine::{ConfigError, Context, Flags, HandlerError, InitContext, Target};
 
@@ -19,15 +19,15 @@ impl std::fmt::Display for HandlerCall {
 }
 
 impl HandlerCall {
-    /// From `HANDLER [VALUE]`.
+    /// Parses `HANDLER [VALUE]`.
     pub(crate) fn parse(text: &str) -> Option<HandlerCall> {
         let mut rest = text;
         let path = unquoted(shift_word(&mut rest));
         (!path.is_empty()).then(|| HandlerCall { path, value: rest.to_owned() })
     }
 
-    /// Whether there is such a handler. Not asked are those of the element itself, which is being
-    /// initialised, and the router's own, which may come later.
+    /// Whether there is such a handler. Handlers of the element itself, which is being initialised,
+    /// and the router's own, which may be added later, are not checked.
     ///
     /// # Errors
     /// If an element has none.
@@ -44,7 +44,7 @@ impl HandlerCall {
         })
     }
 
-    /// Writes the handler; a mistake goes to the log.
+    /// Writes the handler; an error goes to the log.
     pub(crate) fn write(&self, context: &mut Context<'_>) {
         self.write_value(&self.value, context);
     }

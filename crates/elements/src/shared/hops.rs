@@ -13,7 +13,7 @@ use europa_lookup::NextHop;
 pub(crate) trait Gateway: Copy + Eq + Hash + Default {
     /// Reads an address.
     fn read(text: &str, names: &Names) -> Option<Self>;
-    /// As it is written.
+    /// The written form.
     fn show(self) -> String;
     /// A number that is the same for all packets of a flow.
     fn flow(packet: &Packet, seed: u64) -> u64;
@@ -86,7 +86,7 @@ pub(crate) struct Hop<A> {
     /// Address of the next router; 0 if the destination is a neighbour.
     pub(crate) gateway: A,
     pub(crate) output: u16,
-    /// Number of the table that says which of several it is; 0 for none.
+    /// Number of the table that selects one of several next hops; 0 for none.
     spread: u16,
 }
 
@@ -98,7 +98,7 @@ pub(crate) struct Part<A> {
     pub(crate) weight: u16,
 }
 
-/// All next hops of a route: one at least.
+/// All next hops of a route: at least one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Way<A>(Vec<Part<A>>);
 
@@ -136,7 +136,7 @@ impl<A: Gateway> Way<A> {
         self.0.iter().map(|part| part.output).max().unwrap_or(0)
     }
 
-    /// As it is written, with `gap` between gateway and output.
+    /// The written form, with `gap` between gateway and output.
     pub(crate) fn show(&self, gap: char) -> String {
         let part = |part: &Part<A>| {
             let gateway = match part.gateway {
@@ -164,9 +164,9 @@ const PLACES: usize = 256;
 
 /// A number for each different route, and the facts about it that packets need.
 pub(crate) struct Hops<A> {
-    /// By number, 0 being none.
+    /// By number; 0 means none.
     hops: Vec<Hop<A>>,
-    /// By number less one of a [`Hop::spread`].
+    /// Tables by the number of a [`Hop::spread`] minus one.
     spreads: Vec<Box<[Hop<A>; PLACES]>>,
     unused_spreads: Vec<u16>,
     ways: Vec<Option<Rc<Way<A>>>>,
@@ -174,7 +174,8 @@ pub(crate) struct Hops<A> {
     users: Vec<u32>,
     numbers: HashMap<Rc<Way<A>>, NextHop>,
     unused: Vec<NextHop>,
-    /// Routers must not all spread alike: the second of two would use one way only.
+    /// Seed that differs between routers: with equal hashes, the second of two routers would use
+    /// only one next hop.
     seed: u64,
 }
 
@@ -206,12 +207,12 @@ impl<A: Gateway> Hops<A> {
         places.get((A::flow(packet, self.seed) >> 32) as usize % PLACES).copied()
     }
 
-    /// The way of a number.
+    /// The next hops of a number.
     pub(crate) fn way(&self, number: u16) -> Option<&Way<A>> {
         self.ways.get(usize::from(number))?.as_deref()
     }
 
-    /// The number of a way, one more route using it. `None` if there are too many.
+    /// The number of these next hops, for one more route. `None` if there are too many.
     pub(crate) fn take(&mut self, way: &Way<A>) -> Option<NextHop> {
         let number = match self.numbers.get(way) {
             Some(number) => *number,
@@ -278,7 +279,7 @@ impl<A: Gateway> Hops<A> {
     }
 }
 
-/// Gives each part its share of the places: none is off by a whole place.
+/// Assigns to each part its share of the places; the error is less than one place.
 fn spread<A: Gateway>(parts: &[Part<A>]) -> Option<[Part<A>; PLACES]> {
     let total: usize = parts.iter().map(|part| usize::from(part.weight)).sum();
     let mut places = [*parts.first()?; PLACES];

@@ -34,7 +34,7 @@ pub(crate) const CHANGEABLE: &[Handler] = &[
     Handler::button("flush"),
 ];
 
-/// One route as it is written.
+/// One route in its written form.
 #[derive(Clone, Debug)]
 struct Route {
     prefix: Ipv4Prefix,
@@ -48,9 +48,9 @@ pub(crate) struct IpRoutes {
     hops: Hops<u32>,
     drops: u64,
     batch: Addresses,
-    /// Numbers of the routes in the order in which they came, if the table is shown in it.
+    /// Numbers of the routes in the order of their insertion, if the table is shown in it.
     order: Option<HashMap<europa_packet::Ipv4Prefix, u64>>,
-    /// Routes that came so far.
+    /// Routes added so far.
     came: u64,
 }
 
@@ -68,18 +68,18 @@ impl Default for Addresses {
     }
 }
 
-/// Reads `ADDRESS/MASK` and a way.
+/// Reads `ADDRESS/MASK` and the next hops.
 fn route(text: &str, names: &Names) -> Option<Route> {
     let (prefix, way) = text.trim().split_once(char::is_whitespace)?;
     Some(Route { prefix: Ipv4Prefix::parse(prefix, names)?, way: Way::parse(way, names)? })
 }
 
-/// Reads the prefix at the beginning; the rest may be a route, and is not read.
+/// Reads the prefix at the beginning; ignores the rest, which may be a route.
 fn prefix(text: &str) -> Option<Ipv4Prefix> {
     Ipv4Prefix::parse(text.split_whitespace().next()?, &Names::default())
 }
 
-/// A prefix as the table wants it: no bits behind the mask.
+/// A prefix in the form of the table: no bits after the mask.
 fn key(prefix: Ipv4Prefix) -> Option<europa_packet::Ipv4Prefix> {
     europa_packet::Ipv4Prefix::new(prefix.network().into(), prefix.length).ok()
 }
@@ -93,12 +93,12 @@ enum Command {
 }
 
 impl IpRoutes {
-    /// Has the table shown in the order in which routes came.
+    /// Shows the table in the order of insertion.
     pub(crate) fn keep_order(&mut self) {
         self.order.get_or_insert_default();
     }
 
-    /// Adds or changes a route. Returns where it led before.
+    /// Adds or changes a route. Returns its former next hops.
     fn insert(&mut self, route: &Route) -> Result<Option<Way<u32>>, String> {
         let full = || "too many different next hops".to_owned();
         let prefix = key(route.prefix).ok_or("bad prefix")?;
@@ -237,7 +237,7 @@ impl IpRoutes {
         }
     }
 
-    /// One change; returns its inverse.
+    /// Makes one change. Returns its inverse.
     fn change(
         &mut self,
         command: Command,
@@ -310,7 +310,7 @@ impl IpRoutes {
         }
     }
 
-    /// Several changes; none of them if one cannot be made.
+    /// Makes several changes, or none if one fails.
     fn control(&mut self, text: &str, outputs: usize) -> Result<(), HandlerError> {
         let mut undo = Vec::new();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -339,12 +339,12 @@ impl IpRoutes {
     }
 }
 
-/// A line of `load` that is none.
+/// An invalid line of `load`.
 pub(crate) fn bad_line(line: &str) -> HandlerError {
     HandlerError::value("load", line, "set or remove")
 }
 
-/// Carries out each possible line of a text; returns the errors of the others.
+/// Carries out each valid line of a text. Returns the errors of the others.
 pub(crate) fn load(
     text: &str,
     mut change: impl FnMut(&str) -> Result<(), HandlerError>,

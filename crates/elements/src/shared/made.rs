@@ -2,14 +2,14 @@
 
 use europa_engine::{Context, Packet};
 
-/// A packet of `length` bytes with the default headroom, its bytes as they happen to be.
+/// A packet of `length` bytes with the default headroom and arbitrary contents.
 pub(crate) fn make(context: &Context<'_>, length: usize) -> Option<Packet> {
     let mut packet = context.arena().alloc()?;
     packet.put(length)?;
     Some(packet)
 }
 
-/// Puts an Ethernet header before a packet. False if there is no room for it.
+/// Adds an Ethernet header before a packet. `false` if there is no room.
 #[inline(always)]
 pub(crate) fn encapsulate(packet: &mut Packet, header: &[u8; 14]) -> bool {
     // Only packets with little headroom are moved.

@@ -42,7 +42,7 @@ pub(crate) struct Heard {
     pub(crate) message: Message,
     pub(crate) source: Ipv6Addr,
     pub(crate) target: Ipv6Addr,
-    /// Ethernet address that the frame came from.
+    /// Source address of the frame.
     pub(crate) from: MacAddr,
 }
 
@@ -109,7 +109,7 @@ pub(crate) struct Ends {
     pub(crate) to: Ipv6Addr,
 }
 
-/// Makes a frame with a message about `target` that tells `from_mac`.
+/// Makes a frame with a message about `target` that contains `from_mac`.
 fn message(
     context: &Context<'_>,
     ends: Ends,
@@ -152,7 +152,7 @@ pub(crate) fn solicitation(context: &Context<'_>, ends: Ends, target: Ipv6Addr) 
     message(context, ends, Icmp6Type::NEIGHBOR_SOLICITATION, 0, target)
 }
 
-/// Tells where `target` is; see [`neighbor_flag`].
+/// Announces the address of `target`; see [`neighbor_flag`].
 pub(crate) fn advertisement(
     context: &Context<'_>,
     ends: Ends,

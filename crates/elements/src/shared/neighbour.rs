@@ -1,9 +1,9 @@
 //! Ethernet addresses of neighbours: the common part of ARP and Neighbor Discovery.
 //!
-//! The states are those of RFC 4861 section 7.3.2. All memory is bounded: entries, and the places of packets that
-//! wait for an answer. It is taken as they come, never for a packet to a neighbour that is known. Only packets that
-//! the router sends make entries, so announcements cannot fill the table. A host that makes the router send to ever
-//! new addresses gets at most half of it.
+//! The states are those of RFC 4861 section 7.3.2. All memory is bounded: entries, and the places
+//! of packets that wait for an answer. It grows with them, and packets to known neighbours need
+//! none. Only packets that the router sends make entries, so announcements cannot fill the table. A
+//! host that makes the router send to many new addresses can use at most half of it.
 
 mod demand;
 mod entries;
@@ -53,16 +53,16 @@ pub(crate) enum State {
     Incomplete,
     /// Known.
     Reachable,
-    /// Known, but it is long ago; nothing was sent since.
+    /// Known, but not confirmed recently; nothing was sent since.
     Stale,
-    /// As `Stale`, and something was sent: it will be asked.
+    /// Like `Stale`, but a packet was sent: a request will follow.
     Delay,
     /// Asked again.
     Probe,
 }
 
 impl State {
-    /// Whether something happens at `due_ns`.
+    /// Whether `due_ns` is set.
     fn is_active(self) -> bool {
         matches!(self, State::Incomplete | State::Delay | State::Probe)
     }
@@ -70,33 +70,33 @@ impl State {
 
 /// No entry, no packet.
 const NONE: u32 = u32::MAX;
-/// Of an empty table.
+/// Size of an empty table's index.
 const FEWEST_HEADS: usize = 16;
-/// Ends of waiting times are rounded up to this, so that many neighbours share a timer.
+/// Waiting times are rounded up to this, so that many neighbours share a timer.
 const GRAIN_NS: u64 = 1 << 26;
 const MILLISECOND_NS: u64 = 1_000_000;
 
 struct Entry<A> {
     address: A,
-    /// Until then packets may go without a second thought.
+    /// Until then packets may be sent without a check.
     usable_until_ns: u64,
-    /// The header before packets to it.
+    /// The header of packets to it.
     header: [u8; 14],
     state: State,
     /// Static: it neither expires nor changes by messages.
     fixed: bool,
     /// Questions asked.
     tries: u8,
-    /// Next entry of the same hash, or of the free ones.
+    /// Next entry with the same hash, or next free one.
     next: u32,
     /// Packets that wait, oldest first.
     first: u32,
     last: u32,
     waiting: u32,
-    /// When it is asked again; on demand, when it may be.
+    /// Time of the next request; on demand, the earliest time.
     due_ns: u64,
     confirmed_ns: u64,
-    /// Among entries that were confirmed at the same time: which comes first.
+    /// Order among entries that were confirmed at the same time.
     rank: i64,
 }
 
@@ -106,11 +106,11 @@ pub(crate) enum Offer {
     Send(Packet, [u8; 14]),
     /// The same, and ask the neighbour itself.
     SendAndProbe(Packet, [u8; 14]),
-    /// It waits, and a request is already under way.
+    /// The packet waits, and a request has been sent already.
     Waits,
-    /// It waits; ask all neighbours.
+    /// The packet waits; a request must be sent to all neighbours.
     WaitsAndAsk,
-    /// There is no room; it is dropped.
+    /// There is no room; the packet is dropped.
     Refused,
 }
 
@@ -118,9 +118,9 @@ pub(crate) enum Offer {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Told<A> {
     pub(crate) address: A,
-    /// Its Ethernet address; `None` if it is the one that is known.
+    /// Its Ethernet address; `None` if it is unchanged.
     pub(crate) mac: Option<[u8; 6]>,
-    /// Whether it is the answer to a question: packets get there.
+    /// Whether it answers a request: then packets reach the neighbour.
     pub(crate) solicited: bool,
     /// Whether it replaces another Ethernet address.
     pub(crate) overrides: bool,
@@ -143,7 +143,7 @@ pub(crate) struct Neighbours<A> {
     /// Packets that may wait, in all tables of a graph together: a host that sends to unused
     /// addresses would otherwise use up the pool.
     share: Share,
-    /// Entries in use, and those of them that are incomplete or active.
+    /// Number of entries, and of incomplete or active ones.
     count: usize,
     incomplete: usize,
     active: usize,
@@ -151,7 +151,7 @@ pub(crate) struct Neighbours<A> {
     length: usize,
     /// When [`Neighbours::tick`] must be called.
     next_due_ns: u64,
-    /// Bounds of the ranks given so far.
+    /// Smallest and largest rank so far.
     ranks: (i64, i64),
     /// Packets dropped.
     pub(crate) drops: u64,
@@ -205,7 +205,7 @@ impl<A: Address> Neighbours<A> {
         self.length
     }
 
-    /// When [`Neighbours::tick`] has something to do, if ever.
+    /// The next time at which [`Neighbours::tick`] has work, if any.
     pub(crate) fn next_due_ns(&self) -> Option<u64> {
         let due = match self.limits.on_demand {
             true => self.next_due_ns < u64::MAX,
@@ -214,14 +214,14 @@ impl<A: Address> Neighbours<A> {
         due.then_some(self.next_due_ns)
     }
 
-    /// The header for packets to a neighbour, if it is known for sure.
+    /// The header for packets to a neighbour, if it is confirmed.
     #[inline(always)]
     pub(crate) fn header(&self, address: A, now_ns: u64) -> Option<&[u8; 14]> {
         let entry = self.entries.get(self.find(address)?)?;
         (entry.usable_until_ns > now_ns).then_some(&entry.header)
     }
 
-    /// Sends or keeps a packet to a neighbour that [`Neighbours::header`] did not know.
+    /// Sends or keeps a packet for which [`Neighbours::header`] found no header.
     pub(crate) fn offer(&mut self, address: A, packet: Packet, now_ns: u64) -> Offer {
         let limits = self.limits;
         if limits.on_demand {
@@ -312,7 +312,7 @@ impl<A: Address> Neighbours<A> {
         true
     }
 
-    /// Adds a static entry, which stays until removed. Returns false if there is no room.
+    /// Adds a static entry, which stays until it is removed. Returns false if there is no room.
     pub(crate) fn insert(
         &mut self,
         address: A,
@@ -336,7 +336,7 @@ impl<A: Address> Neighbours<A> {
         true
     }
 
-    /// Removes an entry; its packets are dropped. Returns whether it was there.
+    /// Removes an entry and drops its packets. Returns whether it existed.
     pub(crate) fn remove(&mut self, address: A) -> bool {
         match self.find(address) {
             Some(index) => {
@@ -366,8 +366,8 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// Asks again, or gives up: `ask` gets the address and, for a question to that neighbour alone,
-    /// its Ethernet address; `failed` gets the packets that waited without an answer.
+    /// Repeats requests, or gives up: `ask` gets the address and, for a request to that neighbour
+    /// alone, its Ethernet address; `failed` gets the packets without an answer.
     pub(crate) fn tick(
         &mut self,
         now_ns: u64,
@@ -413,7 +413,7 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// Has all headers come from `mac`.
+    /// Sets the source of all headers to `mac`.
     pub(crate) fn set_source(&mut self, mac: [u8; 6]) {
         let [a, b, c, d, e, f] = mac;
         let [.., g, h] = self.source;
@@ -428,7 +428,7 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// Takes over another table's entries, and the packets that wait there.
+    /// Takes over another table's entries and waiting packets.
     pub(crate) fn take_state(&mut self, old: &mut Neighbours<A>) {
         self.drops = old.drops;
         if self.limits.on_demand && old.limits.on_demand {
@@ -488,7 +488,7 @@ impl<A: Address> Neighbours<A> {
         self.enter(index, State::Incomplete, now_ns.saturating_add(self.limits.retransmit_ns));
     }
 
-    /// An entry is known now: for sure, or only as something that was said.
+    /// Marks an entry as known: confirmed, or only claimed by a message.
     fn confirm(&mut self, index: usize, sure: bool, now_ns: u64) {
         if let Some(entry) = self.entries.get_mut(index) {
             entry.confirmed_ns = now_ns;

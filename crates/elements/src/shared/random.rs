@@ -1,6 +1,6 @@
-//! Pseudo-random numbers: the same on every run, as simulations want, until `RandomSeed` says
-//! otherwise. All elements of a process share them, and they are those of the C library's
-//! `random()`, so that a seed gives the same numbers as in Click.
+//! Pseudo-random numbers: the same on every run, as simulations need, unless `RandomSeed` changes
+//! the seed. All elements of a process share them. The generator is that of the C library's
+//! `random()`, so a seed gives the same numbers as in Click.
 
 use std::cell::RefCell;
 

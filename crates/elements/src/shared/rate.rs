@@ -1,6 +1,6 @@
-//! A bound on how often something is done.
+//! A limit on the rate of an action.
 
-/// Tokens that come back with time, up to a burst.
+/// Tokens that are refilled with time, up to a burst.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rate {
     per_second: u32,
@@ -14,13 +14,13 @@ pub(crate) struct Rate {
 const ONE: u64 = 1_000_000_000;
 
 impl Rate {
-    /// So many a second, with bursts of a tenth of that; 0 for no bound.
+    /// This number a second, with bursts of a tenth of it; 0 for no limit.
     pub(crate) fn new(per_second: u32) -> Rate {
         let burst = u64::from(per_second / 10).max(1) * ONE;
         Rate { per_second, burst, tokens: burst, last_ns: 0 }
     }
 
-    /// Whether it may be done once more now.
+    /// Whether the action may be done once more now.
     pub(crate) fn allows(&mut self, now_ns: u64) -> bool {
         if self.per_second == 0 {
             return true;

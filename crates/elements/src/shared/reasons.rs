@@ -1,10 +1,10 @@
-//! Why packets went to Linux: texts by number, and how many packets each has had.
+//! Reasons why packets were given to Linux: texts by number, each with a count of packets.
 
 /// The number of a reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reason(usize);
 
-/// Most different reasons that are counted by themselves; further ones share the last place.
+/// Most reasons with separate counts; further ones share the last count.
 const MOST: usize = 64;
 const FURTHER: &str = "further reasons";
 
@@ -38,7 +38,7 @@ impl Reasons {
         }
     }
 
-    /// A line of count and reason for each that has had packets.
+    /// A line of count and reason for each reason with packets.
     pub(crate) fn show(&self) -> String {
         let some = self.all.iter().filter(|(_, count)| *count > 0);
         some.map(|(text, count)| format!("{count} {text}\n")).collect()

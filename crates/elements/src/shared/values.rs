@@ -1,10 +1,10 @@
-//! Values in configurations that only some elements know.
+//! Types of values that only some elements use.
 
 use std::time::Duration;
 
 use europa_engine::{Names, Value};
 
-/// A span or point of time in nanoseconds, exact, perhaps negative.
+/// A span or point of time in nanoseconds, exact; may be negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Time(pub(crate) i64);
 
@@ -42,7 +42,7 @@ fn decimal(whole: &str, part: &str) -> Option<i64> {
 }
 
 impl Time {
-    /// From the clock of packets. Times before 1970 are there as the negative numbers they are.
+    /// A time of the packets' clock. Times before 1970 are negative.
     pub(crate) fn of(time_ns: u64) -> Time {
         Time(time_ns.cast_signed())
     }
@@ -66,7 +66,7 @@ impl std::fmt::Display for Time {
     }
 }
 
-/// A span of time as people write it: `0.5s`, `20ms`.
+/// A span of time in the usual notation: `0.5s`, `20ms`.
 pub(crate) fn interval(nanoseconds: u64) -> String {
     let exact = |unit: u64, name: &str| {
         let (whole, part) = (nanoseconds / unit, nanoseconds % unit);

@@ -71,11 +71,11 @@ use crate::shared::values::Port;
 /// Tokens of descriptors: the socket that was opened, and the connection.
 const LISTENER: u32 = 0;
 const PEER: u32 = 1;
-/// Packets that wait for a socket to take them.
+/// Most packets that wait for a socket.
 const MOST_WAITING: usize = 1024;
 /// How long the router waits for a peer that takes nothing while so many wait, in milliseconds.
 const PATIENCE_MS: u16 = 1000;
-/// How often a socket may say that it takes more, and then not take a whole packet.
+/// How often a socket may be writable and then not take a whole packet.
 const MOST_STALLED: u32 = 1000;
 /// Packets of one turn.
 const BURST: usize = 32;
@@ -99,7 +99,7 @@ pub(crate) struct Socket {
     /// The peer that a datagram server answers.
     remote: Option<SockaddrStorage>,
     waiting: VecDeque<Packet>,
-    /// Its bound in the pool.
+    /// Its limit in the pool.
     share: Share,
     blocked: bool,
     pulls: bool,
@@ -155,7 +155,7 @@ fn address(
 }
 
 impl Socket {
-    /// The arguments that name the places: its peer's or its own, and a local one.
+    /// The arguments that name the addresses: its peer's or its own, and a local one.
     fn places(&self, arguments: &mut Arguments<'_>) -> Result<(Place, Option<Place>), ConfigError> {
         if self.kind.is_local() {
             let place = |text: String| Place::parse(self.kind, &text).map_err(ConfigError::other);
@@ -182,7 +182,7 @@ impl Socket {
         Ok((Place::inet(host, port.0), from))
     }
 
-    /// Whether a peer may talk to it.
+    /// Whether it accepts packets of a peer.
     fn allows(&self, from: Option<IpAddr>, context: &mut Context<'_>) -> bool {
         let Some(address) = from.map(|from| from.to_string()) else { return true };
         let mut inside = |table: &Option<String>| {
@@ -218,7 +218,7 @@ impl Socket {
         }
     }
 
-    /// Goes on with a connection.
+    /// Continues with a connection.
     fn attach(&mut self, peer: Rc<OwnedFd>, context: &mut Context<'_>) {
         context.unwatch(LISTENER, Interest::Read);
         context.watch(PEER, Interest::Read, peer.clone());
@@ -287,14 +287,14 @@ impl Socket {
         self.peer.is_some() && (self.kind.is_stream() || self.client || self.remote.is_some())
     }
 
-    /// Waits until the peer takes more; whether it does.
+    /// Waits until the peer accepts more. Returns whether it does.
     fn waits(&self) -> bool {
         let Some(peer) = self.peer.as_ref().filter(|_| self.reaches()) else { return false };
         let mut wait = [PollFd::new(peer.as_fd(), PollFlags::POLLOUT)];
         poll(&mut wait, PATIENCE_MS).is_ok_and(|count| count > 0)
     }
 
-    /// Sends waiting data, as far as the socket takes it.
+    /// Sends waiting data, as much as the socket accepts.
     fn flush(&mut self, context: &mut Context<'_>) {
         let mut refused = false;
         while let Some(packet) = self.waiting.front_mut() {
@@ -494,8 +494,8 @@ impl Element for Socket {
         count > 0
     }
 
-    /// Datagrams that wait go by the new socket. Of a stream, half a packet may have gone by the old
-    /// connection, which ends: waiting data for it is lost.
+    /// Waiting datagrams are sent by the new socket. A stream's old connection ends, possibly
+    /// within a packet, so waiting data of a stream is lost.
     fn take_state(&mut self, old: &mut dyn Element) {
         if let Some(old) = (old as &mut dyn Any).downcast_mut::<Socket>()
             && old.resource == self.resource

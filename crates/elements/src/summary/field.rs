@@ -57,26 +57,26 @@ pub(crate) enum Field {
     PayloadLen,
     PayloadMd5,
     PayloadMd5Hex,
-    /// Nothing; for fields of an input that are not understood.
+    /// No field; for fields of an input that are not supported.
     None,
 }
 
 /// The size of a field in a binary record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
-    /// So many bytes.
+    /// This number of bytes.
     Bytes(usize),
     /// A byte of length, and that many.
     Counted,
-    /// It cannot be in one.
+    /// Only in text records, not in binary ones.
     Text,
 }
 
 use Field as F;
 use Width::{Bytes, Counted, Text};
 
-/// Field, name, width, and when it is put into a packet: those of outer headers come first.
-/// Fields of order 0 cannot be read.
+/// Field, name, width, and order in which it is written into a packet: fields of outer headers come
+/// first. Fields of order 0 cannot be read.
 const FIELDS: &[(Field, &str, Width, u16)] = &[
     (F::Timestamp, "timestamp", Bytes(8), 100),
     (F::NanoTimestamp, "ntimestamp", Bytes(8), 100),

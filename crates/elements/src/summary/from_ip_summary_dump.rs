@@ -78,9 +78,9 @@ pub(crate) struct FromIPSummaryDump {
     ready: Option<Multiple>,
     /// The difference between a packet's time and the clock.
     offset_ns: Option<i128>,
-    /// When the next packet may go.
+    /// Time of the next packet.
     due_ns: u64,
-    /// That the end was reached has been told.
+    /// Whether it has reported that the end was reached.
     told: bool,
     names: Names,
 }
@@ -147,7 +147,7 @@ fn split(line: &str) -> Vec<&str> {
     parts
 }
 
-/// A packet that stands for several, which are made of it one after the other.
+/// A packet that represents several packets, which are made from it in sequence.
 struct Multiple {
     packet: Packet,
     count: u64,
@@ -161,7 +161,7 @@ struct Multiple {
 }
 
 impl Multiple {
-    /// All packets that this one stands for if `multiplies`, or this one as it is.
+    /// All packets that this one represents if `multiplies`, or only this one.
     fn of(mut packet: Packet, multiplies: bool) -> Multiple {
         let extra = packet.extra_packets();
         if !multiplies || extra == 0 {
@@ -190,7 +190,7 @@ impl Multiple {
         }
     }
 
-    /// The next packet but for the last; none without a free slot.
+    /// The next packet, except the last one; `None` without a free slot.
     fn copy(&mut self) -> Option<Packet> {
         if self.is_last() {
             return None;
@@ -214,7 +214,7 @@ impl Multiple {
     }
 }
 
-/// Has a packet be one of so many bytes at this time.
+/// Sets the length and time of a packet.
 fn give(packet: &mut Packet, bytes: u64, time_ns: u64) {
     let missing = bytes.saturating_sub(packet.len() as u64);
     packet.set_extra_length(u32::try_from(missing).unwrap_or(u32::MAX));
@@ -337,7 +337,7 @@ impl FromIPSummaryDump {
         (bytes.len() as u64 == length).then_some((head >> 31 != 0, bytes))
     }
 
-    /// The next packet, or none at the end.
+    /// The next packet, or `None` at the end.
     fn read_packet(&mut self, context: &mut Context<'_>) -> Option<Packet> {
         loop {
             let Some((textual, bytes)) = self.next_record() else {
@@ -416,7 +416,7 @@ impl FromIPSummaryDump {
         Some(count)
     }
 
-    /// The next packet if it is time for it.
+    /// The next packet if its time has come.
     fn next(&mut self, context: &mut Context<'_>) -> Option<Packet> {
         if !self.active {
             return None;
@@ -529,7 +529,7 @@ impl Element for FromIPSummaryDump {
         fill(max, batch, || self.next(context));
     }
 
-    /// Goes on in the same file where the other one is.
+    /// Continues in the same file at the other's position.
     fn take_state(&mut self, old: &mut dyn Element) {
         if let Some(old) = (old as &mut dyn Any).downcast_mut::<FromIPSummaryDump>()
             && (&old.name, &old.data) == (&self.name, &self.data)

@@ -1,18 +1,18 @@
 //! IP and TCP options as text.
 //!
-//! Both ways: `mss1400;sackok` from bytes and back. Options are separated by semicolons.
+//! In both directions: `mss1400;sackok` from bytes and back. Options are separated by semicolons.
 
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 
 use crate::shared::fields::{be16, be32};
 
-/// Which options are wanted.
+/// Selects the options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// All but those that do nothing.
+    /// All options except padding.
     All,
-    /// Those without TCP timestamps.
+    /// Options without TCP timestamps.
     NoTime,
     /// Selective acknowledgements.
     Sack,
@@ -29,7 +29,7 @@ const TCP_SACK_OK: u8 = 4;
 const TCP_SACK: u8 = 5;
 const TCP_TIME: u8 = 8;
 
-/// The options in order, those that do nothing left out; `None` at one that is malformed.
+/// The options in order, without padding; `None` at a malformed one.
 fn walk(mut bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     std::iter::from_fn(move || {
         loop {
@@ -50,7 +50,7 @@ fn walk(mut bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     })
 }
 
-/// Joins the options as text: `.` for none, `?` if one is malformed.
+/// Joins the options as text: `.` if there are none, `?` if one is malformed.
 fn join(bytes: &[u8], text: impl Fn(&[u8]) -> Option<String>) -> String {
     let mut parts = Vec::new();
     for option in walk(bytes) {
@@ -104,7 +104,7 @@ fn route(name: &str, option: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// A list of times, perhaps with addresses.
+/// A list of times, with or without addresses.
 fn times(option: &[u8]) -> Option<String> {
     let pointer = usize::from(*option.get(2)?).checked_sub(5)?;
     let (flags, entries) = (*option.get(3)?, option.get(4..)?);
@@ -189,7 +189,7 @@ pub(crate) fn tcp_text(bytes: &[u8], wanted: Wanted) -> String {
     })
 }
 
-/// The options that are wanted, as bytes, for binary dumps.
+/// The selected options as bytes, for binary dumps.
 pub(crate) fn tcp_bytes(bytes: &[u8], wanted: Wanted) -> Vec<u8> {
     let keep = |option: &&[u8]| match wanted {
         Wanted::All => true,
@@ -384,7 +384,7 @@ impl Reader<'_> {
     }
 }
 
-/// IP options from text. `None` if it is something else.
+/// IP options from text. `None` if the text is invalid.
 pub(crate) fn ip_parse(text: &str) -> Option<Vec<u8>> {
     Reader(text).list(|reader, bytes| {
         if reader.take("rr{") {
@@ -401,7 +401,7 @@ pub(crate) fn ip_parse(text: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// TCP options from text. `None` if it is something else.
+/// TCP options from text. `None` if the text is invalid.
 pub(crate) fn tcp_parse(text: &str) -> Option<Vec<u8>> {
     Reader(text).list(|reader, bytes| {
         if reader.take("mss") {

@@ -10,7 +10,7 @@ use crate::shared::fields::{Annotations, be16, grow_front, grow_tail, set, set_i
 use crate::shared::icmp_names;
 use crate::shared::values::Time;
 
-/// Addresses and ports of packets that say none.
+/// Default addresses and ports of packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flow {
     pub(crate) source: [u8; 4],
@@ -23,7 +23,7 @@ pub(crate) struct Flow {
 pub(crate) struct Defaults {
     pub(crate) protocol: u8,
     pub(crate) flow: Option<Flow>,
-    /// Whether fragment offsets count in bytes, as they have done since version 1.1.
+    /// Whether fragment offsets count in bytes, as in version 1.1 and later.
     pub(crate) byte_offsets: bool,
     pub(crate) checksum: bool,
 }
@@ -35,8 +35,8 @@ pub(crate) enum Given {
     Bytes(Vec<u8>),
 }
 
-/// A packet while fields are put into it. `None` from any step means that it does not fit into
-/// a buffer.
+/// A packet to which fields are added. `None` from any step means that it does not fit into a
+/// buffer.
 pub(crate) struct Builder<'a> {
     packet: Packet,
     names: &'a Names,
@@ -69,7 +69,7 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// Reads a word of a line. `None` if it is not of this field's form.
+    /// Reads a word of a line. `None` if it is not valid for this field.
     pub(crate) fn parse(&self, field: Field, text: &str) -> Option<Given> {
         let number = |most: u64| u64::parse(text, self.names).filter(|number| *number <= most);
         Some(Given::Number(match field {
@@ -149,7 +149,7 @@ impl<'a> Builder<'a> {
         (!text.is_empty()).then_some(field & 0x1fff | flag('!', 0x4000) | flag('+', 0x2000))
     }
 
-    /// Takes a field off the front of a binary record. `None` if the record is too short.
+    /// Reads a field at the front of a binary record. `None` if the record is too short.
     pub(crate) fn take(field: Field, record: &mut &[u8]) -> Option<Option<Given>> {
         let mut split = |count: usize| {
             let (front, rest) = record.split_at_checked(count)?;
@@ -230,8 +230,8 @@ impl<'a> Builder<'a> {
         self.packet.set_network_header(at, length);
     }
 
-    /// Makes an IP header if there is none. `Some(false)` if it cannot be, or is of a packet
-    /// of another protocol.
+    /// Makes an IP header if there is none. `Some(false)` if that is impossible, or the packet has
+    /// another protocol.
     fn make_ip(&mut self, protocol: Option<u8>) -> Option<bool> {
         if !self.is_ip {
             return Some(false);
@@ -548,8 +548,8 @@ impl<'a> Builder<'a> {
         at + transport
     }
 
-    /// Where the IP length leaves more than headers and payload, the headers must have had
-    /// options: makes them longer.
+    /// Lengthens the headers: if the IP length is larger than headers and payload, they must have
+    /// had options.
     fn stretch(&mut self, start: usize, length: u64) -> Option<()> {
         let stored = self.packet.network_header().and_then(|ip| be16(ip, 2)).unwrap_or(0);
         if !self.is_ip || stored == 0 && self.want == 0 {
@@ -590,7 +590,7 @@ impl<'a> Builder<'a> {
         Some(())
     }
 
-    /// The packet, with lengths, annotations and, if wanted, checksums.
+    /// The packet, with lengths, annotations and, if requested, checksums.
     pub(crate) fn finish(mut self) -> Option<Packet> {
         if self.defaults.flow.is_some() {
             self.make_ip(None)?;

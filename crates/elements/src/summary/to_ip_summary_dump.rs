@@ -72,7 +72,7 @@ impl Class for ToIPSummaryDump {
         .consumes();
 }
 
-/// Words separated by spaces, some perhaps in quotes.
+/// Words separated by spaces; some may be in quotes.
 pub(super) fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quote = None;
@@ -144,7 +144,7 @@ impl ToIPSummaryDump {
         result
     }
 
-    /// A line, or one for each packet that this one stands for.
+    /// A line, or one for each packet that this one represents.
     fn write_packet(&mut self, packet: &mut Packet) -> std::io::Result<()> {
         let (extra, end_ns) = (packet.extra_packets(), packet.timestamp_ns());
         if !self.multipacket || extra == 0 {

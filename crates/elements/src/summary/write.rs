@@ -12,10 +12,10 @@ use crate::shared::fields::{Annotations, be16, be32, bytes};
 use crate::shared::icmp_names;
 use crate::shared::values::Time;
 
-/// How much is believed and shown.
+/// Which information is trusted and shown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
-    /// Say that a packet is shorter than its IP length, even with the extra length annotation.
+    /// Report packets that are shorter than their IP length, even with the extra length annotation.
     pub(crate) careful: bool,
     /// Count the extra length annotation.
     pub(crate) extra_length: bool,
@@ -30,7 +30,7 @@ enum Found<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Why a field says nothing.
+/// The reason why a field has no value.
 #[derive(Clone, Copy)]
 enum Missing {
     Ethernet,
@@ -39,17 +39,17 @@ enum Missing {
     Transport(u8, usize),
     /// Ports, in so many bytes.
     Ports(usize),
-    /// It does not apply; nothing is wrong.
+    /// It does not apply, which is no mistake.
     Silent,
 }
 
 /// A packet, looked at.
 struct View<'a> {
     packet: &'a Packet,
-    /// From the IP header to the end of the IP packet, as far as it is there.
+    /// From the IP header to the end of the IP packet, as far as it is present.
     ip: Option<&'a [u8]>,
     header_len: usize,
-    /// From the transport header on, if it is a packet that starts with one.
+    /// The transport header and the bytes after it, if the packet has one.
     transport: Option<&'a [u8]>,
     /// Bytes behind the IP packet.
     tail: usize,

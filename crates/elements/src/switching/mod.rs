@@ -37,7 +37,7 @@ fn push_to_all(packet: Packet, outputs: impl Iterator<Item = usize>, context: &m
     }
 }
 
-/// Whether a port is there; negative numbers mean none.
+/// Whether a port exists; negative numbers mean none.
 fn check_port(name: &str, port: i32, count: usize) -> Result<(), String> {
     match usize::try_from(port) {
         Ok(port) if port >= count => Err(format!("{name} must be < {count}")),

@@ -25,7 +25,7 @@ use super::{PSH, Segment, make};
 use crate::prelude::*;
 use crate::shared::fields::network;
 
-/// Most packets without data that are looked at for one with some.
+/// Most packets without data that are skipped for one with data.
 const MOST: usize = 1024;
 
 /// Makes packets of text, and text of packets.

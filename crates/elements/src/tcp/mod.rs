@@ -33,7 +33,7 @@ struct Flow {
 }
 
 impl Flow {
-    /// That of a packet.
+    /// The flow of a packet.
     fn of(packet: &Packet) -> Option<Flow> {
         let (header, segment) = network(packet)?;
         let address = |at| crate::shared::fields::bytes::<4>(header, at);
@@ -67,7 +67,7 @@ struct Segment {
     sequence: u32,
     acknowledged: u32,
     flags: u8,
-    /// Where its data stands in the packet behind the IP header.
+    /// Offset of its data in the packet after the IP header.
     offset: usize,
     /// Bytes of data.
     length: usize,
@@ -91,7 +91,7 @@ impl Segment {
         self.flags & flags == flags
     }
 
-    /// Sequence numbers that it takes.
+    /// Number of its sequence numbers.
     fn span(&self) -> u32 {
         (self.length as u32).wrapping_add(u32::from(self.flags & (SYN | FIN) != 0))
     }
@@ -124,7 +124,8 @@ fn make(context: &Context<'_>, flags: u8, data: &[u8]) -> Option<Packet> {
     Some(packet)
 }
 
-/// The first element of a class on the ways from `me`: behind its output 0, or before its input 0.
+/// The nearest element of a class on the paths from `me`: after its output 0, or before its input
+/// 0.
 fn nearest(me: usize, class: &str, behind: bool, context: &Context<'_>) -> Option<usize> {
     let (mut seen, mut ahead) = (vec![me], std::collections::VecDeque::from([me]));
     while let Some(at) = ahead.pop_front() {

@@ -51,7 +51,7 @@ impl Class for TCPAck {
 }
 
 impl TCPAck {
-    /// A packet that comes in. `false` if it goes no further.
+    /// Handles an arriving packet. `false` if it is dropped.
     fn comes(&mut self, packet: &Packet, context: &mut Context<'_>) -> bool {
         let Some(segment) = Segment::of(packet) else { return false };
         if self.next.is_none() && segment.has(SYN | ACK) {
@@ -74,7 +74,7 @@ impl TCPAck {
         true
     }
 
-    /// A packet that goes out. `false` if it goes no further.
+    /// Handles a departing packet. `false` if it is dropped.
     fn goes(&mut self, packet: &mut Packet) -> bool {
         let Some(segment) = Segment::of(packet) else { return false };
         if segment.has(SYN | ACK) {

@@ -29,12 +29,12 @@ use crate::prelude::*;
 /// Most packets.
 const MOST: usize = 1024;
 
-/// Gives TCP packets in order.
+/// Delivers TCP packets in order.
 #[derive(Default)]
 pub(crate) struct TCPBuffer {
     skip: bool,
     packets: VecDeque<(Segment, Packet)>,
-    /// The sequence number that comes next, once a packet was pulled.
+    /// The next sequence number, once a packet was pulled.
     next: Option<u32>,
     drops: u64,
 }
@@ -44,7 +44,7 @@ impl Class for TCPBuffer {
 }
 
 impl TCPBuffer {
-    /// The first sequence number from `from` on that is missing; none if nothing has come yet.
+    /// The first missing sequence number from `from` on; `None` before the first packet.
     pub(super) fn missing(&self, from: u32) -> Option<u32> {
         let first = self.packets.front().map(|(segment, _)| segment.sequence);
         let mut expected = self.next.or(first)?;

@@ -57,7 +57,7 @@ impl Class for TCPConn {
 }
 
 impl TCPConn {
-    /// Does something with the `TCPDemux`.
+    /// Accesses the `TCPDemux`.
     fn demux<R>(
         &self,
         context: &mut Context<'_>,

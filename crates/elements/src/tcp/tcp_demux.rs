@@ -40,7 +40,7 @@ impl Class for TCPDemux {
 }
 
 impl TCPDemux {
-    /// Adds a flow, as this end sends it. `false` if it is there.
+    /// Adds a flow in the direction from this end. `false` if it exists already.
     pub(super) fn add(&mut self, flow: Flow) -> bool {
         self.flows.insert(flow)
     }

@@ -41,7 +41,7 @@ const RESEND_NS: u64 = 1_000_000_000;
 const RESENDS: u32 = 6;
 /// The interval of reports.
 const TELL_NS: u64 = 5_000_000_000;
-/// How often new connections are opened.
+/// Interval in which new connections are opened.
 const TICK_NS: u64 = 1_000_000;
 const WINDOW: u16 = 60 * 1024;
 /// Most connections for each that is opened in a second: as long as one may last.
@@ -80,7 +80,7 @@ pub(crate) struct WebGen {
     mask: u32,
     to: [u8; 4],
     rate: u32,
-    /// By the flow as this end sends it.
+    /// By flow, in the direction from this end.
     connections: HashMap<Flow, Connection>,
     /// Flows by the time of their last segment, some of them out of date.
     waiting: VecDeque<(u64, Flow)>,
@@ -141,8 +141,8 @@ impl Connection {
         }
     }
 
-    /// The next segment: sequence number, acknowledged number, flags and data. None if there is
-    /// nothing to say.
+    /// The next segment: sequence number, acknowledged number, flags and data. `None` if there is
+    /// nothing to send.
     fn reply(&mut self) -> Option<(u32, u32, u8, &[u8])> {
         let start = self.first.wrapping_add(1);
         let length = self.request.len() as u32;

@@ -7,7 +7,7 @@ pub(crate) mod path_spinlock;
 pub(crate) mod pipeliner;
 pub(crate) mod static_thread_sched;
 
-/// The element of this name, or all those inside the compound of this name.
+/// The element of this name, or all elements inside the compound of this name.
 fn elements_of(name: &str, context: &InitContext<'_>) -> Vec<usize> {
     if let Some(element) = context.find(name) {
         return vec![element];

@@ -31,7 +31,7 @@ use std::collections::VecDeque;
 use crate::prelude::*;
 use crate::shared::accepted::accept;
 
-/// Most packets if the configuration does not say, and at all.
+/// Capacity in packets, by default and at most.
 const CAPACITY: usize = 1024;
 const MOST: usize = 1 << 20;
 

@@ -29,7 +29,7 @@ use crate::prelude::*;
 use crate::shared::handler_call::HandlerCall;
 use crate::shared::values::Time;
 
-/// A bound as it is given.
+/// A bound in its given form.
 #[derive(Clone, Copy, Default)]
 enum Bound {
     #[default]
@@ -48,14 +48,14 @@ type Kind = fn(Time) -> Bound;
 pub(crate) struct TimeFilter {
     from: Bound,
     to: Bound,
-    /// As times, once the first packet has come.
+    /// The bounds as times, once the first packet has arrived.
     start: Time,
     end: Time,
     known: bool,
     begun: Time,
     stop: bool,
     end_call: Option<HandlerCall>,
-    /// That the end was reached has been told.
+    /// Whether it has reported that the end was reached.
     told: bool,
 }
 

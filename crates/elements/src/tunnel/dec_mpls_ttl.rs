@@ -23,7 +23,7 @@ use super::Entry;
 use crate::prelude::*;
 use crate::shared::fields::set;
 
-/// Counts the time to live of labels down.
+/// Decrements the TTL of labels.
 #[derive(Default)]
 pub(crate) struct DecMPLSTTL(u64);
 

@@ -40,7 +40,7 @@ impl Entry {
         Entry(label << 12 | class << 9 | u32::from(bottom) << 8 | u32::from(ttl))
     }
 
-    /// The one at the top.
+    /// The topmost entry.
     fn of(data: &[u8]) -> Option<Entry> {
         data.first_chunk().map(|bytes| Entry(u32::from_be_bytes(*bytes)))
     }

@@ -47,7 +47,7 @@ pub(crate) struct Rates {
 }
 
 impl Rates {
-    /// Of a station: its own, or the usual ones; none without a station.
+    /// The rates of a station, or the default ones without an entry; `None` without a station.
     pub(super) fn of(&self, station: MacAddr) -> &[u8] {
         match self.stations.get(&station.0) {
             _ if station == MacAddr::ZERO => &[],
@@ -103,7 +103,7 @@ impl Rates {
     }
 }
 
-/// Knows rates.
+/// Stores the rates of stations.
 #[derive(Default)]
 pub(crate) struct AvailableRates {
     rates: Rc<RefCell<Rates>>,

@@ -46,7 +46,7 @@ impl Class for BeaconSource {
 }
 
 impl BeaconSource {
-    /// Nanoseconds between beacons. A handler may have written anything.
+    /// Nanoseconds between beacons. A handler may have set any value.
     fn interval_ns(&self) -> u64 {
         let interval_ms = self.network.with(|network| network.interval_ms);
         u64::try_from(interval_ms).unwrap_or(1).max(1) * 1_000_000

@@ -17,7 +17,7 @@ pub(super) struct Cipher {
 }
 
 impl Cipher {
-    /// With the key that begins with an initialisation vector.
+    /// A cipher with the key that begins with an initialisation vector.
     pub(super) fn new(vector: [u8; 3], key: &[u8]) -> Cipher {
         let mut order: [u8; 256] = std::array::from_fn(|at| at as u8);
         let whole = vector.iter().chain(key).copied().cycle();
@@ -58,7 +58,7 @@ impl Key {
         Ok(())
     }
 
-    /// From the value of a handler.
+    /// Sets the key from the value of a handler.
     pub(super) fn write(&mut self, value: &str) -> Result<(), HandlerError> {
         self.set(parse("key", value)?).map_err(HandlerError::Other)
     }

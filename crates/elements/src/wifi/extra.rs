@@ -3,19 +3,19 @@
 use europa_engine::Packet;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
-/// Where the annotations are.
+/// Position of the annotations.
 const PLACE: usize = 16;
 const MAGIC: u32 = 0x0749_2001;
 
-/// The frame was sent by this host, and comes back from the driver.
+/// The frame was sent by this host, and returned by the driver.
 pub(super) const SENT: u32 = 1;
-/// No acknowledgement came.
+/// No acknowledgement arrived.
 pub(super) const FAILED: u32 = 1 << 1;
-/// It went at another rate than the first.
+/// It was sent at another rate than the first.
 pub(super) const OTHER_RATE: u32 = 1 << 2;
-/// It came damaged.
+/// It was received damaged.
 pub(super) const DAMAGED: u32 = 1 << 3;
-/// It is the first part of one that came in parts.
+/// It is the first of several parts.
 pub(super) const MORE: u32 = 1 << 4;
 /// The frame needs no acknowledgement.
 pub(super) const NO_ACKNOWLEDGEMENT: u32 = 1 << 9;
@@ -33,7 +33,7 @@ pub(super) struct Extra {
     pub(super) padded: u8,
     /// In 500 kb/s: to be tried one after the other.
     pub(super) rates: [u8; 4],
-    /// How often each is tried.
+    /// Number of tries at each rate.
     pub(super) tries: [u8; 4],
     collisions: u8,
     pub(super) retries: u8,
@@ -42,7 +42,7 @@ pub(super) struct Extra {
 
 impl Extra {
     pub(super) const BYTES: usize = 24;
-    /// Nothing known.
+    /// No information.
     pub(super) const EMPTY: Extra = Extra {
         magic: MAGIC,
         flags: 0,

@@ -33,7 +33,7 @@ impl Class for FilterPhyErr {
     const INFO: ClassInfo = ClassInfo::new("FilterPhyErr", "1/1-3").processing("a/ah");
 }
 
-/// Packets with a flag leave by output 1, if there is one. Returns how many.
+/// Sends packets with a flag to output 1, if there is one. Returns their number.
 pub(super) fn filter(batch: &mut Batch, flag: u32, context: &mut Context<'_>) -> u64 {
     let (mut count, second) = (0, context.outputs() == 2);
     batch.filter(

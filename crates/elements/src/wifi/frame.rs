@@ -37,9 +37,9 @@ pub(super) mod element {
     pub(in super::super) const MORE_RATES: u8 = 50;
 }
 
-/// Rates in the first element; others are in another.
+/// Number of rates in the first element; another element has the others.
 pub(super) const FIRST_RATES: usize = 8;
-/// A rate that every station of a network must know has this bit.
+/// Marks a rate that every station of a network must support.
 pub(super) const BASIC: u8 = 0x80;
 /// The network has an access point.
 pub(super) const ESS: u16 = 1;
@@ -72,7 +72,7 @@ impl Header {
         bytes(data, 0).map(Header)
     }
 
-    /// Of a frame that may end within its header: missing bytes are zero.
+    /// The header of a frame that may be truncated: missing bytes are zero.
     pub(super) fn of_any(data: &[u8]) -> Header {
         let mut header = [0; Header::BYTES];
         crate::shared::made::write(&mut header, data);
@@ -87,7 +87,7 @@ impl Header {
         self.0[0] & 0xf0
     }
 
-    /// 0 between stations, 1 to an access point, 2 from one, 3 between those.
+    /// 0 between stations, 1 to an access point, 2 from one, 3 between access points.
     pub(super) fn direction(self) -> u8 {
         self.0[1] & 3
     }
@@ -178,7 +178,7 @@ impl Beacon {
     }
 }
 
-/// Rates without the mark that says which are basic.
+/// Rates without the mark of basic ones.
 pub(super) fn plain(rates: &[u8]) -> Vec<u8> {
     rates.iter().map(|rate| rate & !BASIC).collect()
 }

@@ -46,7 +46,7 @@ impl Made {
         self.element(element::RATES, rates.get(..FIRST_RATES).unwrap_or(rates))
     }
 
-    /// Adds those that are left, if there are more.
+    /// Adds the remaining rates, if there are any.
     pub(super) fn more_rates(self, rates: &[u8]) -> Made {
         match rates.get(FIRST_RATES..) {
             Some(more) if !more.is_empty() => self.element(element::MORE_RATES, more),
@@ -54,7 +54,7 @@ impl Made {
         }
     }
 
-    /// Sends it by output 0; it is lost if there is no room for it.
+    /// Sends it by output 0; drops it if there is no room.
     pub(super) fn send(self, context: &mut Context<'_>) {
         let packet = context.arena().packet(&self.0);
         if let Some(packet) = packet {
@@ -63,7 +63,7 @@ impl Made {
     }
 }
 
-/// Rates as they go into frames: 1 Mb/s is basic, and 6 Mb/s where `high`, as at 5 GHz.
+/// Rates in the form of frames: 1 Mb/s is basic, and 6 Mb/s if `high`, as at 5 GHz.
 pub(super) fn with_basic(rates: &[u8], high: bool) -> Vec<u8> {
     let basic = |rate: u8| rate == 2 || rate == 12 && high;
     rates.iter().map(|rate| if basic(*rate) { rate | BASIC } else { *rate }).collect()

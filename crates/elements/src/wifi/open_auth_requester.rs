@@ -31,7 +31,7 @@ use super::wireless_info::WirelessInfo;
 use super::{Header, Reference, expect, management, say};
 use crate::prelude::*;
 
-/// Asks to be known.
+/// Requests authentication from an access point.
 #[derive(Default)]
 pub(crate) struct OpenAuthRequester {
     station: [u8; 6],

@@ -41,7 +41,7 @@ impl Class for PrintWifi {
     const INFO: ClassInfo = ClassInfo::new("PrintWifi", "1/1");
 }
 
-/// Names of numbers, or the words for others.
+/// Names of numbers, or a text for unknown ones.
 fn name(names: &[(u16, &str)], number: u16, other: &str) -> String {
     let known = names.iter().find(|(of, _)| *of == number);
     known.map_or_else(|| format!("unknown {other} {number}"), |(_, name)| (*name).to_owned())
@@ -60,7 +60,7 @@ const REASONS: [(u16, &str); 9] = [
     (9, "assoc_not_authed"),
 ];
 
-/// How a request went (section 9.4.1.9).
+/// Results of a request (section 9.4.1.9).
 const STATUSES: [(u16, &str); 13] = [
     (0, "success"),
     (1, "unspecified"),
@@ -77,7 +77,7 @@ const STATUSES: [(u16, &str); 13] = [
     (25, "shortslot_required"),
 ];
 
-/// Basic rates, and others.
+/// Basic rates, and other ones.
 fn rates(data: &[u8], from: usize) -> String {
     let (basic, others) = split_rates(find(data, from, element::RATES).unwrap_or_default());
     format!("({{{basic}}} {others})")
@@ -95,7 +95,7 @@ fn beacon(data: &[u8]) -> String {
     format!("{bssid} {ssid} chan {channel} b_int {interval} [ {names}] ({{{basic}}} {others})")
 }
 
-/// The text of a management frame; `None` if the line has no more.
+/// The text of a management frame; `None` if the line has no more fields.
 fn managed(data: &[u8], header: Header) -> String {
     let body = Header::BYTES;
     let word = |at| field(data, at).unwrap_or(0);

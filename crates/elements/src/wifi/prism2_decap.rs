@@ -34,7 +34,7 @@ const NOISE: usize = 104;
 const RATE: usize = 116;
 const IS_SENT: usize = 128;
 
-/// Takes off headers of Prism cards.
+/// Removes headers of Prism cards.
 #[derive(Default)]
 pub(crate) struct Prism2Decap {
     debug: bool,

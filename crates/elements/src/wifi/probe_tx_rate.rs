@@ -114,7 +114,7 @@ impl Station {
         Station { tallies: tallies.collect(), ..Station::default() }
     }
 
-    /// Forgets older entries.
+    /// Removes older entries.
     fn trim(&mut self, since_ns: u64) {
         while let Some(first) = self.outcomes.front()
             && (first.at_ns < since_ns || self.outcomes.len() > RESULTS)

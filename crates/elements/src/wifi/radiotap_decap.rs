@@ -25,7 +25,7 @@ use super::extra::{DAMAGED, FAILED, SENT};
 use crate::prelude::*;
 use crate::shared::fields::bytes;
 
-/// Size and alignment of the fields, by the bit that says that they are there.
+/// Size and alignment of the fields, by the bit of their presence.
 const FIELDS: [(usize, usize); 22] = [
     (8, 8),
     (1, 1),
@@ -51,7 +51,7 @@ const FIELDS: [(usize, usize); 22] = [
     (12, 2),
 ];
 
-/// Takes off radiotap headers.
+/// Removes radiotap headers.
 #[derive(Default)]
 pub(crate) struct RadiotapDecap {
     debug: bool,

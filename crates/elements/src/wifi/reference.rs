@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::prelude::*;
 
-/// An element that others use by name.
+/// An element to which others refer by name.
 pub(super) trait Shared: Class {
     /// The shared value.
     type What: Default;
@@ -28,7 +28,7 @@ impl<E: Shared> Default for Reference<E> {
 }
 
 impl<E: Shared> Reference<E> {
-    /// From a keyword that may be left out.
+    /// Reads an optional keyword.
     pub(super) fn keyword(
         arguments: &mut Arguments<'_>,
         keyword: &'static str,
@@ -36,7 +36,7 @@ impl<E: Shared> Reference<E> {
         Ok(Reference { keyword, name: arguments.keyword(keyword)?, what: Rc::default() })
     }
 
-    /// From a keyword that must be there.
+    /// Reads a required keyword.
     pub(super) fn mandatory(
         arguments: &mut Arguments<'_>,
         keyword: &'static str,
@@ -61,7 +61,7 @@ impl<E: Shared> Reference<E> {
         self.name.is_some()
     }
 
-    /// Looks at it, or changes it.
+    /// Reads or changes it.
     pub(super) fn with<R>(&self, look: impl FnOnce(&mut E::What) -> R) -> R {
         look(&mut self.what.borrow_mut())
     }

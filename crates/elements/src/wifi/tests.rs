@@ -70,7 +70,7 @@ fn printed(frame: &[u8]) -> String {
     line.unwrap()
 }
 
-/// A laboratory with the arguments that most of these elements want.
+/// A laboratory with the usual arguments of these elements.
 fn usual(class: &str, more: &[&str]) -> Laboratory {
     let arguments = [&["WIRELESS_INFO net", "RT rates", "DEBUG true"], more].concat();
     Laboratory::new(class, &arguments)
@@ -163,7 +163,7 @@ fn a_station_is_taken_in() {
     assert_eq!(requester.read("e.associated"), "false");
 }
 
-/// Frames of all kinds, cut off anywhere and with lengths that lie: nothing stumbles over them.
+/// Frames of all kinds, truncated anywhere and with wrong lengths, cause no panic.
 #[test]
 fn frames_may_be_cut_off_anywhere() {
     let beacon = {

@@ -44,7 +44,7 @@ impl Class for WepEncap {
     const INFO: ClassInfo = ClassInfo::new("WepEncap", "1/1");
 }
 
-/// A random initialisation vector, but none of those that tell of the key at once.
+/// A random initialisation vector, except those that reveal parts of the key.
 fn vector() -> [u8; 3] {
     let [a, mut b, c, _] = Random.next().to_le_bytes();
     if b == 0xff && (3..16).contains(&c) {

@@ -49,7 +49,7 @@ impl Class for WifiEncap {
     const INFO: ClassInfo = ClassInfo::new("WifiEncap", "1/1");
 }
 
-/// As MODE.
+/// Checks a MODE.
 fn mode(mode: u8) -> Result<u8, String> {
     if mode < 4 { Ok(mode) } else { Err(format!("MODE: expected 0 to 3, found '{mode}'")) }
 }

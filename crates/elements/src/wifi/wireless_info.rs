@@ -56,7 +56,7 @@ impl Network {
     }
 }
 
-/// Knows a network.
+/// Stores the data of a network.
 #[derive(Default)]
 pub(crate) struct WirelessInfo(Rc<RefCell<Network>>);
 

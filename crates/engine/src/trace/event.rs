@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Something that happened to a packet that is followed.
+/// An event of a traced packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
     /// Which packet, counted from 1.
     pub packet: u32,
-    /// When, on the clock of the round, in nanoseconds since 1970.
+    /// Its time on the clock of the round, in nanoseconds since 1970.
     pub at_ns: u64,
     /// The event.
     pub what: What,
@@ -17,7 +17,7 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum What {
-    /// It came, and the filter wants it.
+    /// It arrived, and matches the filter.
     Received {
         /// Name of the interface.
         interface: String,
@@ -26,14 +26,14 @@ pub enum What {
     },
     /// An element copied it or made it because of another packet.
     Made {
-        /// That packet.
+        /// The number of that packet.
         from: u32,
         /// Name of the element.
         element: String,
         /// Its first bytes, in hexadecimal.
         bytes: String,
     },
-    /// It went into an element.
+    /// An element handled it.
     Element(Hop),
     /// It left by an interface.
     Sent {
@@ -51,20 +51,20 @@ pub enum What {
     Gone,
 }
 
-/// One element on a packet's way.
+/// One element on a packet's path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hop {
     /// Name of the element.
     pub name: String,
     /// Its class.
     pub class: String,
-    /// By which input; none if it was asked for the packet.
+    /// Its input; `None` if the packet was pulled.
     pub input: Option<u32>,
     /// Its result there.
     pub fate: Fate,
     /// Its first bytes before, in hexadecimal.
     pub before: String,
-    /// And after, if they are others.
+    /// Its first bytes after, if they have changed.
     pub after: Option<String>,
     /// The values of the element's tables and counters: look-ups, causes of a drop.
     pub notes: Vec<String>,
@@ -74,13 +74,13 @@ pub struct Hop {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Fate {
-    /// It went on by this output.
+    /// It left by this output.
     Output(u32),
-    /// By this output, to which nothing is connected: dropped.
+    /// It left by this unconnected output: it was dropped.
     Unconnected(u32),
-    /// The element has kept it, in a queue or until it knows more.
+    /// The element keeps it, in a queue or until an answer arrives.
     Kept,
-    /// It left the router; the next event says where.
+    /// It left the router; the next event has the destination.
     Left,
     /// Dropped.
     Dropped,
@@ -93,7 +93,7 @@ pub struct Fetched {
     pub left: u32,
     /// Packets that are followed now.
     pub under_way: u32,
-    /// Events for which there was no room.
+    /// Events that were lost for lack of room.
     pub lost: u64,
     /// The events since the last time.
     pub events: Vec<Event>,

@@ -66,7 +66,7 @@ pub(super) enum Role {
         #[arg(last = true)]
         command: Vec<String>,
     },
-    /// Hold the namespaces of a host's programs; started by the first of them.
+    /// Hold the namespaces of a host's programs; the first program starts this.
     #[command(hide = true)]
     HostHold {
         /// The host.
@@ -120,7 +120,7 @@ pub(super) enum Role {
         /// SLICE/ROUTER, as `ps` shows it.
         router: String,
     },
-    /// Become the program of a session inside a router; started by the process that attends to it.
+    /// Become the program of a session inside a router; the process of the session starts this.
     #[command(hide = true)]
     SshEnter {
         /// SLICE/ROUTER.
@@ -131,7 +131,7 @@ pub(super) enum Role {
         /// The kind of terminal.
         #[arg(long)]
         term: Option<String>,
-        /// Run an sshd that knows these keys.
+        /// Run an sshd that accepts these keys.
         #[arg(long)]
         sshd: bool,
         /// A command line, or keys.

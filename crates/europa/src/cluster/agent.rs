@@ -9,7 +9,7 @@ use europa_node::{Instance, Lifetime};
 
 use crate::exit::Failure;
 
-/// How long the node may take to listen: both may be started at the same time.
+/// Time limit until the node listens: both may be started at the same time.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) fn agent(
@@ -38,7 +38,8 @@ pub(super) fn agent(
         )
         .into());
     }
-    // Beside the documents of a node that lasts; those of a temporary one are gone with it.
+    // The note is beside the documents of a permanent node; a temporary node's documents are
+    // deleted with it.
     let lasting = instance.state(Lifetime::Lasting);
     let state = match lasting.exists() {
         true => lasting,

@@ -28,7 +28,7 @@ const PROGRAMS: [(&str, &str); 4] = [
     ("setpriv", "util-linux"),
 ];
 
-/// Where everything of one name is: in memory, so that etcd is fast.
+/// The folder of a cluster, in memory so that etcd is fast.
 fn folder(name: &str) -> PathBuf {
     Path::new("/dev/shm").join(format!("cluster-{name}"))
 }
@@ -68,7 +68,7 @@ fn lock(name: &str) -> Result<Flock<File>, Failure> {
         .map_err(|_| format!("`europa cluster dev --name {name}` runs already").into())
 }
 
-/// Removes what a killed one has left.
+/// Removes the remains of a killed one.
 pub(super) fn remove(name: &str) -> Result<ExitCode, Failure> {
     check(name)?;
     let _lock = lock(name)?;
@@ -112,7 +112,7 @@ fn program_path() -> String {
     std::env::current_exe().map_or("europa".into(), |path| path.to_string_lossy().into_owned())
 }
 
-/// Everything that runs.
+/// All running processes.
 struct Dev {
     name: String,
     kept: Vec<Kept>,
@@ -121,7 +121,7 @@ struct Dev {
 impl Drop for Dev {
     fn drop(&mut self) {
         let name = self.name.clone();
-        // Agents first; nodes end by `down`, which removes what they have made.
+        // Agents end first; nodes end by `down`, which removes their objects.
         let (nodes, others): (Vec<_>, Vec<_>) = self.kept.drain(..).partition(Kept::is_node);
         others.into_iter().rev().for_each(Kept::kill);
         if let Err(error) = clean(&name) {
@@ -136,7 +136,7 @@ pub(super) fn dev(nodes: u8, name: &str) -> Result<ExitCode, Failure> {
     let lock = lock(name)?;
     clean(name)?;
     fs::create_dir_all(folder(name))?;
-    // The file of the lock is a new one.
+    // The lock's file is a new one.
     drop(lock);
     let _lock = self::lock(name)?;
     let stop = Arc::new(AtomicBool::new(false));

@@ -46,7 +46,7 @@ pub(super) fn make(name: &str, number: u8) -> Result<(), Failure> {
     run(&["ip", "-n", &own, "address", "add", &own_address, "dev", "eth0"])?;
     let ipv6 = format!("fd00:213::{number}/64");
     run(&["ip", "-n", &own, "address", "add", &ipv6, "dev", "eth0", "nodad"])?;
-    // Tunnels put up to 98 bytes before frames of up to 1514, and split what does not fit.
+    // Tunnels add up to 98 bytes before frames of up to 1514, and split longer packets.
     run(&["ip", "-n", &own, "link", "set", "eth0", "mtu", "1700", "up"])
 }
 
@@ -108,7 +108,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Starts it again a second after its end; returns a line about what happened.
+    /// Restarts it a second after its end. Returns a line about an event.
     pub(super) fn look(&mut self) -> Result<Option<String>, Failure> {
         if let Some(child) = &mut self.child {
             let Ok(Some(status)) = child.try_wait() else { return Ok(None) };
@@ -132,7 +132,7 @@ impl Kept {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
 
-    /// The end of what it has written.
+    /// The end of its output.
     pub(super) fn said(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
@@ -142,7 +142,7 @@ impl Kept {
     /// Kills it.
     pub(super) fn kill(mut self) {
         if let Some(child) = &mut self.child {
-            // It may have ended just now.
+            // It may have ended already.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -23,7 +23,7 @@ pub(super) fn insert(args: &InsertArgs) -> Result<ExitCode, Failure> {
     hold(session, trigger, |_, _| stop.load(Ordering::Relaxed))
 }
 
-/// Inserts a trigger to the own address, so that its nonce is known, and removes it.
+/// Inserts a trigger to the own address, which reveals its nonce, and removes the trigger.
 pub(super) fn remove(args: &RemoveArgs) -> Result<ExitCode, Failure> {
     if args.client.port == 0 {
         let wanted = "--port names the port to which the trigger points";

@@ -35,14 +35,15 @@ impl Payloads {
             return Payloads::Text { text: text.clone(), left: args.count };
         }
         let (sender, receiver) = sync_channel(LINES);
-        // Reading waits for the user; meanwhile the client goes on. The thread ends with the process.
+        // Reading waits for the user, so the client continues in another thread. The thread ends
+        // with the process.
         std::thread::spawn(move || {
             std::io::stdin().lock().lines().try_for_each(|line| sender.send(line))
         });
         Payloads::Lines(receiver)
     }
 
-    /// The next one; `Break` after the last one.
+    /// Sends the next one; `Break` after the last one.
     fn next(&mut self) -> ControlFlow<(), Option<std::io::Result<String>>> {
         match self {
             Payloads::Text { left: 0, .. } => ControlFlow::Break(()),

@@ -23,10 +23,10 @@ pub(crate) struct CreateArgs {
     /// The slice whose router it begins at.
     #[arg(long, add = ArgValueCompleter::new(complete::slices))]
     slice: String,
-    /// The router that it begins at: a name within the slice.
+    /// The router where it begins: a name within the slice.
     #[arg(long, value_name = "ROUTER")]
     from: String,
-    /// Where it ends: a router of the slice by name, or an address.
+    /// The end: a router of the slice by name, or an address.
     #[arg(long, value_name = "ROUTER|ADDRESS")]
     to: String,
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub(crate) struct ChangeArgs {
     /// The flow.
     #[arg(add = ArgValueCompleter::new(complete::flows))]
     flow: String,
-    /// Where it ends: a router of the slice by name, or an address.
+    /// The end: a router of the slice by name, or an address.
     #[arg(long, value_name = "ROUTER|ADDRESS")]
     to: Option<String>,
     #[command(flatten)]
@@ -61,10 +61,11 @@ pub(crate) struct DeleteArgs {
     json: bool,
 }
 
-/// Fields of a flow that may be left out.
+/// Optional fields of a flow.
 #[derive(Args)]
 struct FlowFields {
-    /// Routers that it passes, in order, by name or address; an empty text: as the routes lead.
+    /// Routers on its path, in order, by name or address; an empty text means the path of the
+    /// routes.
     #[arg(long, value_name = "ROUTER,...", value_delimiter = ',')]
     path: Option<Vec<String>>,
     /// The bandwidth that every router on the path reserves, such as 20Mb/s.
@@ -73,10 +74,10 @@ struct FlowFields {
     /// Bytes that it may send at once, such as 64kB.
     #[arg(long, value_name = "BYTES")]
     burst: Option<String>,
-    /// Its priority against flows that are there, 0 (best) to 7.
+    /// Its priority against existing flows, 0 (best) to 7.
     #[arg(long, value_name = "PRIORITY")]
     setup: Option<u16>,
-    /// Its priority against flows that come, 0 (best) to 7.
+    /// Its priority against new flows, 0 (best) to 7.
     #[arg(long, value_name = "PRIORITY")]
     hold: Option<u16>,
     /// The treatment of its packets while it has no path.
@@ -99,7 +100,7 @@ struct ChangeForm {
 }
 
 impl FlowFields {
-    /// Writes what was given into a document.
+    /// Writes the given fields into a document.
     fn write(&self, document: &mut Map<String, Value>) {
         let texts = |all: &[String]| -> Vec<String> {
             all.iter().filter(|text| !text.is_empty()).cloned().collect()

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::Failure;
 
-/// A folder that did not exist before.
+/// A folder that is new.
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    /// The folder for something new with this name: the given one, or one with the name.
+    /// The folder for a new project: the given one, or one with the project's name.
     pub(super) fn new(name: &str, folder: Option<&PathBuf>) -> Result<Folder, Failure> {
         check_name(name)?;
         let folder = folder.cloned().unwrap_or_else(|| PathBuf::from(name));
@@ -19,7 +19,7 @@ impl Folder {
         Ok(Folder(folder))
     }
 
-    /// Writes a file, and the folders that it is in.
+    /// Writes a file, and makes the folders on its path.
     pub(super) fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
         let path = self.0.join(name);
         let parent = path.parent().map_or(Ok(()), fs::create_dir_all);

@@ -1,8 +1,8 @@
-//! Options of the commands, which may stand before and behind other words.
+//! Options of the commands, which may precede and follow other words.
 
 use crate::exit::Failure;
 
-/// The options that a command has: long names, a letter or none, and whether a value follows.
+/// The options of a command: long names, a letter or none, and whether a value follows.
 pub(super) type Known = &'static [(&'static str, Option<char>, bool)];
 
 /// The options and words that are given.
@@ -14,8 +14,8 @@ pub(super) struct Arguments {
 }
 
 impl Arguments {
-    /// Reads the words of a command. With `first_word_ends`, all words from the first that is no
-    /// option belong to a command to run.
+    /// Reads the words of a command. With `first_word_ends`, the first word that is no option
+    /// begins a command to run.
     pub(super) fn read(
         command: &str,
         known: Known,

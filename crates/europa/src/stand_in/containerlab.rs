@@ -91,7 +91,7 @@ fn topology(all: &Arguments) -> Result<(PathBuf, String), Failure> {
     Ok((whole, text))
 }
 
-/// The one topology of a folder.
+/// The only topology of a folder.
 fn only_topology(folder: &Path) -> Result<PathBuf, Failure> {
     let is_one = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -111,7 +111,7 @@ fn only_topology(folder: &Path) -> Result<PathBuf, Failure> {
 fn imported(path: &Path, text: &str, all: &Arguments) -> Result<europa_import::Imported, Failure> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     if let Some(name) = all.one("name") {
-        // The name decides those of files, too: it is changed before the topology is read.
+        // The lab's name decides the names of files, so it is changed before the topology is read.
         let renamed = format!("name: {}\n", json!(name));
         let others: String = text
             .lines()
@@ -162,7 +162,7 @@ fn deploy(all: &Arguments) -> Result<(), Failure> {
     let deployed = Deployed::new(imported.lab, path);
     let file = tempfile(&imported.yaml)?;
     let instance = deployed.instance()?;
-    // Written down first, so that `destroy` finds a lab that came up by halves.
+    // Noted first, so that `destroy` finds a lab that was started only in part.
     deployed.note()?;
     let applied = up::up_silently(&instance, &file);
     let _ = fs::remove_file(&file);
@@ -208,7 +208,7 @@ fn inspect(all: &Arguments) -> Result<(), Failure> {
     print(&labs, all)
 }
 
-/// One container as `inspect` shows it.
+/// One container in the form of `inspect`.
 fn shown(one: &Container<'_>) -> Value {
     let state = if one.is_running() { "running" } else { "exited" };
     let path = one.deployed.topology.display().to_string();

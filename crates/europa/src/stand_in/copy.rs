@@ -1,4 +1,4 @@
-//! `docker cp`: files and folders into a container and out of it.
+//! `docker cp`: copies files and folders into a container and out of it.
 
 use std::fs::{self, File};
 use std::io;
@@ -57,7 +57,7 @@ fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Runs a command, whose errors become one.
+/// Runs a command; its error output becomes the error.
 fn finish(command: &mut Command) -> Result<Vec<u8>, Failure> {
     let done = command.stderr(Stdio::piped()).output()?;
     if done.status.success() {
@@ -126,7 +126,7 @@ fn out_of(one: &Container<'_>, from: &str, to: &Path) -> Result<(), Failure> {
     let mut read = script(one, "exec cat -- \"$1\"", &[from])?.stdout(Stdio::piped()).spawn()?;
     let Some(mut pipe) = read.stdout.take() else { return Err("no pipe".into()) };
     io::copy(&mut pipe, &mut file).map_err(failed)?;
-    // Any process of the container may have made it: no set-user-id bit comes along.
+    // Any process of the container may have made the file, so set-user-id bits are not copied.
     fs::set_permissions(&target, fs::Permissions::from_mode(mode & 0o777)).map_err(failed)?;
     match read.wait()?.success() {
         true => Ok(()),

@@ -82,7 +82,7 @@ pub(super) fn run(words: &[String]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A command that this one lacks, with what to do.
+/// The error for an unsupported command, with a remedy.
 fn refused(words: &[&str]) -> Failure {
     let remedy = match words.first().copied().unwrap_or_default() {
         "run" | "create" | "start" | "restart" | "compose" => {
@@ -147,13 +147,14 @@ fn execute(words: &[String]) -> Result<ExitCode, Failure> {
     if all.has("detach") {
         let mut detached = container.command(&command)?;
         let mut child = detached.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        // One that cannot be started has ended by now.
+        // A command that cannot be started has ended by now.
         std::thread::sleep(std::time::Duration::from_millis(50));
         let status = child.try_wait()?;
         return Ok(status.map_or(ExitCode::SUCCESS, |status| ExitCode::from(code(status))));
     }
     if !interactive {
-        // As in Docker, the command reads nothing of what, for example, a loop of a shell reads.
+        // As with Docker, the command does not read standard input, which may belong to a loop of a
+        // shell.
         nix::unistd::dup2_stdin(File::open("/dev/null")?).map_err(std::io::Error::from)?;
     }
     exec::exec(&container.deployed.instance()?, container.target(), &command)

@@ -16,11 +16,11 @@ use serde::{Deserialize, Serialize};
 use crate::exit::Failure;
 use crate::up::client;
 
-/// Where labs are written down: the name of no node has a dot.
+/// The folder with notes about labs: no node's name has a dot.
 const LABS: &str = "/run/europa/.labs";
-/// Where Linux keeps names of network namespaces (ip-netns(8)).
+/// Linux's folder of names of network namespaces (ip-netns(8)).
 const NAMES: &str = "/run/netns";
-/// How long a node's lines may take until `deploy` goes on without them.
+/// Time limit for a node's lines; then `deploy` continues without them.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A lab that is deployed.
@@ -77,7 +77,8 @@ pub(crate) fn containers(labs: &[Deployed]) -> Vec<Container<'_>> {
     all.filter(|container| container.node.object != Object::None).collect()
 }
 
-/// The container of a name, of an id's beginning, or of a node's own name where one lab has it.
+/// The container with a name or an id's beginning, or with a node's own name if only one lab has
+/// it.
 pub(crate) fn container<'a>(labs: &'a [Deployed], name: &str) -> Result<Container<'a>, Failure> {
     let all = containers(labs);
     let by_id = |one: &&Container<'_>| name.len() >= 4 && one.id().starts_with(name);
@@ -131,8 +132,8 @@ impl Deployed {
             .map_err(|error| format!("{}: {error}", path.display()).into())
     }
 
-    /// Names the network namespaces of its containers as containerlab does, so that
-    /// `ip netns exec clab-LAB-NODE` finds them.
+    /// Names the network namespaces of its containers as containerlab does, for `ip netns exec
+    /// clab-LAB-NODE`.
     pub(crate) fn name_namespaces(&self) -> Result<(), Failure> {
         let instance = self.instance()?;
         for one in containers(std::slice::from_ref(self)) {
@@ -147,7 +148,7 @@ impl Deployed {
         Ok(())
     }
 
-    /// Forgets it and the names of its namespaces.
+    /// Deletes the note and the names of its namespaces.
     pub(crate) fn forget(&self) {
         for one in containers(std::slice::from_ref(self)) {
             let path = Path::new(NAMES).join(one.name());
@@ -156,7 +157,7 @@ impl Deployed {
             }
         }
         let _ = fs::remove_file(file(&self.lab.name));
-        // Refused while there are others.
+        // Fails while there are other labs.
         let _ = fs::remove_dir(LABS);
     }
 
@@ -181,7 +182,7 @@ impl Deployed {
 
 /// The node for a lab.
 pub(crate) fn instance(lab: &Lab) -> Result<Instance, Failure> {
-    // Its slice's name is plain and at most 32 long.
+    // Its slice's name has plain characters, at most 32.
     let name: String = format!("clab-{}", lab.slice).chars().take(32).collect();
     Ok(Instance::new(name.trim_end_matches('-'))?)
 }
@@ -277,8 +278,7 @@ impl Container<'_> {
         Ok(command)
     }
 
-    /// The words of a command with the variables, the folder and the user that it has in a
-    /// container.
+    /// The words of a command with the variables, folder and user of a container.
     pub(crate) fn dressed(&self, words: &[String], around: &Surroundings) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         if let Some(user) = around.user.as_deref().filter(|user| !is_root(user)) {

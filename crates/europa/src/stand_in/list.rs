@@ -36,7 +36,7 @@ fn row(one: &Container<'_>, whole: bool) -> Value {
     })
 }
 
-/// A time as Docker tells it.
+/// A time in Docker's form.
 fn age(seconds: u64) -> String {
     let told = |count: u64, unit: &str| match count {
         1 => format!("1 {unit}"),
@@ -51,8 +51,7 @@ fn age(seconds: u64) -> String {
     }
 }
 
-/// Whether a container is among those of all filters; filters of one name are alternatives, but
-/// for labels.
+/// Whether a container matches all filters; filters of one name are alternatives, except labels.
 fn passes(one: &Container<'_>, filters: &[(&str, &str)]) -> Result<bool, Failure> {
     let mut alternatives: Vec<(&str, bool)> = Vec::new();
     for (name, value) in filters {

@@ -1,4 +1,4 @@
-//! Go's templates, as `--format` takes them: fields, `json`, `index`, `len`, `upper`, `lower`.
+//! Go's templates of `--format`: fields, `json`, `index`, `len`, `upper`, `lower`.
 
 use serde_json::Value;
 
@@ -23,7 +23,7 @@ fn plain(text: &str) -> String {
     text.replace("\\t", "\t").replace("\\n", "\n")
 }
 
-/// A value as Go prints it.
+/// A value in Go's form.
 fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -1,7 +1,7 @@
-//! Frames of kernel routers: their program runs where no process sees it, so captures tell of them.
+//! Frames of kernel routers: their program runs in the kernel, so captures report them.
 //!
-//! A capture has a record of each frame that comes to the program, and one of what the program left of
-//! it. Both carry the same number.
+//! A capture has a record of each frame before the program, and one of the frame after it. Both
+//! have the same number.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ pub(super) struct Caged<'a> {
     /// Frames that are yet to be chosen.
     left: u32,
     next: u32,
-    /// By the number in their records.
+    /// Traced frames by the number in their records.
     followed: HashMap<u64, Frame>,
 }
 

@@ -1,8 +1,8 @@
 //! Rules like ClassBench's, the same for the same seed.
 //!
-//! Of ClassBench's models, three are imitated: access lists (specific addresses, one port),
+//! Three of ClassBench's models are imitated: access lists (specific addresses, one port),
 //! firewalls (wide prefixes, ranges of ports, any protocol) and IP chains (in between). Addresses
-//! nest: most are drawn below networks that were drawn before.
+//! nest: most are drawn inside networks that were drawn before.
 
 use std::net::Ipv4Addr;
 use std::ops::RangeInclusive;
@@ -40,7 +40,7 @@ impl Addresses {
     fn new(random: &mut Random, count: usize) -> Self {
         let mut networks: Vec<u32> = vec![random.bits() as u32];
         while networks.len() < count {
-            // A branch of one there is: some leading bits the same.
+            // A branch of an existing one: some leading bits are the same.
             let parent = networks[random.below(networks.len() as u32) as usize];
             let keep =
                 one_of(random, &[(1, 0), (1, 8), (2, 12), (4, 16), (4, 20), (6, 24), (4, 28)]);
@@ -84,7 +84,7 @@ fn ports(random: &mut Random, any: u32, exact: u32, range: u32) -> RangeInclusiv
 /// Weights and lengths of prefixes.
 type Lengths = &'static [(u32, u8)];
 
-/// Filters, the first one first.
+/// Filters, in order of priority.
 pub(crate) fn generate(kind: Kind, count: usize, seed: u64) -> Vec<Filter> {
     let random = &mut Random::new(seed);
     let pool = (count / 8).max(16);
@@ -132,7 +132,7 @@ pub(crate) fn generate(kind: Kind, count: usize, seed: u64) -> Vec<Filter> {
     filters
 }
 
-/// A packet that fits a filter, any of those that do.
+/// A packet that matches a filter.
 pub(crate) fn packet(random: &mut Random, filter: &Filter) -> FiveTuple {
     let address = |random: &mut Random, (network, bits): (Ipv4Addr, u8)| {
         let below = u32::MAX.checked_shr(bits.into()).unwrap_or(0);

@@ -34,7 +34,7 @@ impl Ring {
         }
     }
 
-    /// A server lives.
+    /// Notes that a server is alive.
     fn hear(&mut self, now: Duration, one: Member) {
         self.buried.remove(&one.at);
         if let Some(heard) = self.heard.get_mut(&one.at) {
@@ -81,7 +81,7 @@ impl Ring {
         self.set_successors(list);
     }
 
-    /// Takes a predecessor that is nearer, or any if there is none: a dead one is forgotten by time.
+    /// Accepts a predecessor that is nearer, or any if there is none: a timeout removes dead ones.
     fn rectify(&mut self, one: Member) {
         if one.id == self.me.id || !self.joined {
             return;
@@ -131,14 +131,14 @@ impl Ring {
         }
     }
 
-    /// Takes a successor from a ring that does not know this server.
+    /// Accepts a successor from a ring that does not contain this server.
     fn merge(&mut self, now: Duration, owner: Member, out: &mut Out) {
-        // The own position, from before a restart, is not there for long.
+        // The own position from before a restart disappears soon.
         if owner.id == self.me.id {
             return;
         }
         if !self.joined || self.is_alone() {
-            // It takes part once it has that server's list.
+            // It becomes part of the ring once it has that server's list.
             self.joining = Some(owner);
         } else {
             let known = self.neighbours.successors.clone();

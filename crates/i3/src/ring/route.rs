@@ -1,22 +1,22 @@
-//! Which server is responsible for a position, and which one is next on the way.
+//! The server that is responsible for a position, and the next hop towards it.
 
 use super::{Event, Ring};
 use crate::id::Prefix;
 use crate::message::Member;
 
-/// Where something for a position goes next.
+/// The next hop of a message for a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hop {
     /// This server is responsible.
     Here,
-    /// To another server, and whether that one is responsible.
+    /// Another server, and whether that one is responsible.
     To(Member, bool),
-    /// This server does not take part yet.
+    /// This server is not part of the ring yet.
     Nowhere,
 }
 
 impl Ring {
-    /// Where something for a position goes next.
+    /// The next hop of a message for a position.
     pub fn next_hop(&self, key: &Prefix) -> Hop {
         if !self.joined {
             return Hop::Nowhere;
@@ -31,7 +31,7 @@ impl Ring {
         Hop::To(self.before(key).unwrap_or(*first), false)
     }
 
-    /// Whether it is responsible for sure.
+    /// Whether it is certainly responsible.
     pub fn owns(&self, key: &Prefix) -> bool {
         let alone = self.joined && self.is_alone();
         alone
@@ -41,13 +41,13 @@ impl Ring {
                 .is_some_and(|before| key.is_after_up_to(&before.id, &self.me.id))
     }
 
-    /// Whether it takes what another server takes it for responsible for. Without a predecessor it
-    /// cannot know better.
+    /// Whether it accepts a message that another server sends to it as the responsible one. Without
+    /// a predecessor it cannot check this.
     pub fn accepts(&self, key: &Prefix) -> bool {
         self.joined && (self.neighbours.predecessor.is_none() || self.owns(key))
     }
 
-    /// The known server nearest before a position.
+    /// The nearest known server before a position.
     fn before(&self, key: &Prefix) -> Option<Member> {
         let fingers = self.fingers.iter().flatten();
         let known = self.neighbours.successors.iter().chain(fingers);

@@ -1,4 +1,4 @@
-//! A packet has arrived at its server: triggers decide where it goes.
+//! A packet has arrived at its server: triggers choose its destinations.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ impl Server {
             self.counters.looping += 1;
             return Vec::new();
         };
-        // The copies of all copies together stay below the packet's number.
+        // Limits the number of all direct and indirect copies of a packet.
         let taken = matching.len().min(copies);
         self.counters.copies_over += (matching.len() - taken) as u64;
         let share = u16::try_from(copies / taken).unwrap_or(u16::MAX);
@@ -89,8 +89,8 @@ impl Server {
         live
     }
 
-    /// No trigger: the packet goes to the next id of its stack (a backup), or its
-    /// sender gets an answer.
+    /// Without a trigger, the packet is sent to the next id of its stack (a backup), or its sender
+    /// gets an answer.
     fn missing(&mut self, now: Duration, id: &Id, job: Job, out: &mut Datagrams) -> Vec<Job> {
         if job.stack.len() > 1 {
             let Some(hops_left) = job.hops_left.checked_sub(1) else {
@@ -99,7 +99,7 @@ impl Server {
             };
             self.counters.backups += 1;
             let stack = job.stack[1..].to_vec();
-            // Options were for this server; the next one needs only the sender.
+            // This server has handled the options; the next one needs only the sender.
             let sender = job.sender.clone().map(PacketOption::Sender);
             return vec![Job { hops_left, stack, options: sender.into_iter().collect(), ..job }];
         }

@@ -15,8 +15,8 @@ const MOST_TRIGGERS: usize = 25;
 
 impl Server {
     /// At the first hop the sender's address is known. If the packet names another one, the host is
-    /// behind a NAT, and its address becomes one that leads through this server. So an answer never
-    /// goes to a host that did not ask.
+    /// behind a NAT, and gets an address that leads through this server. So an answer never goes to
+    /// a host that did not ask.
     pub(super) fn note_host(&mut self, now: Duration, from: SocketAddr, job: &mut Job) {
         let Some(claimed) = job.sender.clone() else { return };
         if claimed == Address::from(from) {
@@ -112,8 +112,8 @@ impl Server {
         }
     }
 
-    /// Answers about a trigger, with this server's address. A challenge goes to the host that would
-    /// get packets: only that host can let the trigger in.
+    /// Answers about a trigger, with this server's address. A challenge is sent to the host that
+    /// would get packets: only that host can activate the trigger.
     fn answer_trigger(
         &mut self,
         purpose: TriggerUse,
@@ -124,7 +124,7 @@ impl Server {
         let mut cache = Trigger::new(trigger.id, self.own_address(), trigger.key);
         cache.prefix_bits = LEAST_PREFIX_BITS;
         let mut named = trigger.clone();
-        // The host knows the trigger by its own address.
+        // The host's trigger has the host's own address.
         if let Address::Nat { host, .. } = trigger.to {
             named.to = Address::V4(host);
         }
@@ -154,7 +154,7 @@ impl Server {
         self.send_to_host(to, packet.bytes(), out);
     }
 
-    /// Sends a host bytes; one behind a NAT by the server that it knows.
+    /// Sends bytes to a host; to one behind a NAT by the server in its address.
     pub(super) fn send_to_host(&mut self, to: &Address, bytes: Vec<u8>, out: &mut Datagrams) {
         match to {
             Address::V4(at) => out.push(((*at).into(), bytes)),

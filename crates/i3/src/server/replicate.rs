@@ -9,16 +9,16 @@ use crate::message::{Message, Replica, left_ms};
 use crate::table::check;
 use crate::wire::Trigger;
 
-/// Bytes of a datagram with copies at most, so that it fits a frame.
+/// Longest datagram with copies in bytes, so that it fits a frame.
 const DATAGRAM_BYTES: usize = 1200;
-/// Bytes of a copy: more than one with an address, less than one with two ids.
+/// Estimated bytes of a copy: more than one with an address, less than one with two ids.
 const COPY_BYTES: usize = 110;
-/// Datagrams to one server in one tick, so that its socket's buffer holds them.
+/// Most datagrams to one server in one tick, so that its socket's buffer can hold them.
 const DATAGRAMS_A_TICK: usize = 100;
 
 impl Server {
-    /// Another predecessor: a nearer one gets the triggers before it; if there is more to be
-    /// responsible for, the copies of those are needed.
+    /// Handles a new predecessor: a nearer one gets the triggers before it; if the range has grown,
+    /// this server requests copies of the new part.
     pub(super) fn range_changed(&mut self, now: Duration, out: &mut Datagrams) {
         self.settled = now + SETTLING;
         let before = self.ring.neighbours().predecessor;
@@ -29,7 +29,7 @@ impl Server {
             Some(old) => old != before.id && prefix.is_after_up_to(&old, &before.id),
             None => !prefix.is_after_up_to(&before.id, &me.id),
         };
-        // A predecessor nearer than the old one takes a part over.
+        // A predecessor that is nearer than the old one takes over a part.
         if old.is_none_or(|old| before.id.is_between(&old, &me.id)) {
             let taken = self.table.all(now, is_new);
             self.wait_for(before.at, taken);
@@ -39,7 +39,7 @@ impl Server {
         self.replicate(now, out);
     }
 
-    /// Remembers a changed trigger for the servers with copies.
+    /// Notes a changed trigger for the servers with copies.
     pub(super) fn copy(&mut self, trigger: &Trigger, lifetime: Duration) {
         for at in self.holders.clone() {
             self.wait_for(at, vec![(lifetime, trigger.clone())]);
@@ -58,7 +58,7 @@ impl Server {
         }
     }
 
-    /// Sends copies that wait; after a change of the successors all triggers to the new ones.
+    /// Sends waiting copies; after a change of the successors, all triggers to the new ones.
     pub(super) fn replicate(&mut self, now: Duration, out: &mut Datagrams) {
         let successors = &self.ring.neighbours().successors;
         let wanted: Vec<SocketAddr> =
@@ -114,7 +114,7 @@ impl Server {
         }
     }
 
-    /// Leaves the ring: its triggers go to its successor, then its neighbours know.
+    /// Leaves the ring: sends its triggers to its successor, then informs its neighbours.
     pub fn leave(&mut self, now: Duration, out: &mut Datagrams) {
         let (me, from) = (self.ring.me().id, self.range_from);
         if let Some(next) = self.ring.neighbours().successors.first().map(|one| one.at) {

@@ -26,7 +26,7 @@ counters! {
     forwarded,
     /// Packets sent to hosts.
     delivered,
-    /// Packets without a trigger that went on to the next id of their stacks.
+    /// Packets without a trigger that were sent to the next id of their stacks.
     backups,
     /// Packets lost because their last id had no trigger.
     missing,
@@ -42,7 +42,7 @@ counters! {
     malformed,
     /// Messages with the tag of another key, or without meaning.
     refused_messages,
-    /// Packets for hosts behind NATs that are not known here.
+    /// Packets for hosts behind NATs that are unknown here.
     unknown_hosts,
     /// Challenges sent.
     challenges,

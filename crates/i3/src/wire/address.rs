@@ -10,10 +10,10 @@ const V4: u8 = 0x20;
 const V6: u8 = 0x30;
 const V4_NAT: u8 = 0x40;
 
-/// Where a trigger sends packets, or where a sender gets answers.
+/// The destination of a trigger, or a sender's address for answers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Address {
-    /// Ids, at most 15: the packet goes on to the first of them.
+    /// Ids, at most 15: the packet is sent to the first of them.
     Stack(Vec<Id>),
     /// A host.
     V4(SocketAddrV4),
@@ -21,9 +21,9 @@ pub enum Address {
     V6(SocketAddrV6),
     /// A host behind a NAT.
     Nat {
-        /// Its own address.
+        /// Its private address.
         host: SocketAddrV4,
-        /// The address that the NAT gives it.
+        /// Its address behind the NAT.
         nat: SocketAddrV4,
         /// The server to which it sends its packets, and which the NAT lets through.
         server: SocketAddrV4,
@@ -52,7 +52,8 @@ impl Address {
         }
     }
 
-    /// Whether both are the same target. A host behind a NAT is the same by way of any server.
+    /// Whether both are the same target. The server by which a host behind a NAT is reached does
+    /// not count.
     pub fn is_same(&self, other: &Address) -> bool {
         match (self, other) {
             (Address::Nat { host, nat, .. }, Address::Nat { host: a, nat: b, .. }) => {

@@ -39,7 +39,7 @@ pub enum WireError {
     List {
         /// Its length in bytes.
         length: usize,
-        /// Bytes that are left in the packet, with those of the length.
+        /// Remaining bytes of the packet, including the length field.
         left: usize,
     },
 }

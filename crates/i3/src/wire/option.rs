@@ -6,23 +6,23 @@ use crate::id::Id;
 /// The meaning of an option with a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerUse {
-    /// To a server: insert or refresh it.
+    /// To a server: insert or refresh the trigger.
     Insert,
-    /// From a server: insert it again with this nonce.
+    /// From a server: insert the trigger again with this nonce.
     Challenge,
-    /// From a server: it is inserted.
+    /// From a server: the trigger is inserted.
     Acknowledge,
-    /// To a server: remove it.
+    /// To a server: remove the trigger.
     Remove,
-    /// From a server: packets for its prefix go to the server at its address.
+    /// From a server: send packets for its prefix to the server at its address.
     CacheAddress,
     /// The same, and the receiver must use it.
     ForceCacheAddress,
-    /// From a server: its key does not fit.
+    /// From a server: its key does not match.
     ConstraintFailed,
-    /// From a server: the server of its address does not answer.
+    /// From a server: the server at its address does not answer.
     RouteBroken,
-    /// From a receiver: packets for its id go directly to its address.
+    /// From a receiver: send packets for its id directly to its address.
     CacheShortcut,
     /// From a server: the receiver's address.
     CacheDestination,
@@ -31,11 +31,11 @@ pub enum TriggerUse {
 /// An option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PacketOption {
-    /// Where answers go.
+    /// The address for answers.
     Sender(Address),
     /// The host to which a server passes the packet.
     Destination(Address),
-    /// A trigger, and what to do with it.
+    /// A trigger and its use.
     Trigger(TriggerUse, Trigger),
     /// There is no trigger for this id.
     NotPresent(Id),
@@ -45,7 +45,7 @@ pub enum PacketOption {
     RequestForCache,
     /// Asks the receiver of the first id for its address.
     RequestForShortcut,
-    /// The same, by way of the server.
+    /// The same, by the server.
     RequestForShortcutIndirect,
     /// Asks servers to log the packet.
     LogPacket,

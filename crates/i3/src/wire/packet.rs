@@ -22,7 +22,7 @@ pub struct Packet<'a> {
     pub data: bool,
     /// Whether it comes from a client; the first server clears this.
     pub first_hop: bool,
-    /// The ids that it goes to, at most 15; none if it is for the program that gets it.
+    /// The ids of its destination, at most 15; empty if it is for the receiving program.
     pub stack: Vec<Id>,
     /// Options, at most 32.
     pub options: Vec<PacketOption>,

@@ -8,18 +8,18 @@ pub const ALLOW_SHORTCUT: u8 = 0x01;
 /// Flag of a trigger with a bucket.
 pub const RATE_LIMIT: u8 = 0x02;
 
-/// A trigger: packets for `id` go to `to`.
+/// A trigger: packets for `id` are sent to `to`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trigger {
     /// The id that packets have.
     pub id: Id,
-    /// [`ALLOW_SHORTCUT`]; others are kept. [`RATE_LIMIT`] follows `bucket`.
+    /// [`ALLOW_SHORTCUT`]; other flags are stored. [`RATE_LIMIT`] follows from `bucket`.
     pub flags: u8,
     /// Bits that a packet's id has in common at least; below 192 counts as 192.
     pub prefix_bits: u16,
     /// The answer to the server's challenge.
     pub nonce: [u8; 16],
-    /// Where packets go.
+    /// The destination of packets.
     pub to: Address,
     /// The key of an address, for constraints; not sent if `to` is a stack.
     pub key: Key,
@@ -52,7 +52,7 @@ impl Trigger {
         self.prefix_bits.max(LEAST_PREFIX_BITS)
     }
 
-    /// Reads one that begins with its flags.
+    /// Reads a trigger that begins with its flags.
     ///
     /// # Errors
     /// The bytes end, or its address is of no known type.

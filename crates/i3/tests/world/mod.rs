@@ -23,7 +23,7 @@ pub(crate) struct World {
     pub(crate) arrived: Vec<(Duration, SocketAddr, Arrived)>,
     /// Answers to look-ups by token.
     found: BTreeMap<u64, (Member, u8)>,
-    /// Servers that every server knows; otherwise those that run at its start.
+    /// Servers in every server's list; if empty, the servers that run at its start.
     pub(crate) list: Vec<SocketAddr>,
     /// While the network is split: the servers of one part.
     pub(crate) part: BTreeSet<SocketAddr>,
@@ -32,7 +32,7 @@ pub(crate) struct World {
     pub(crate) replicas: usize,
     /// Hosts behind NATs, and the addresses that they get.
     pub(crate) nat: BTreeMap<SocketAddr, SocketAddr>,
-    /// A NAT's address, and a remote one from which it takes datagrams.
+    /// A NAT's address, and a remote address from which it accepts datagrams.
     opened: BTreeSet<(SocketAddr, SocketAddr)>,
     flying: BinaryHeap<Flying>,
     number: u64,
@@ -185,13 +185,13 @@ impl World {
         all
     }
 
-    /// The server that a position belongs to, by looking at all.
+    /// The responsible server of a position, by comparing all servers.
     pub(crate) fn oracle(&self, key: &Prefix) -> Member {
         let order = self.order();
         *order.iter().find(|one| one.id >= *key).unwrap_or(&order[0])
     }
 
-    /// Mistakes of the ring at rest: each server knows its neighbours exactly.
+    /// Mistakes of the ring at rest: each server must know its exact neighbours.
     pub(crate) fn faults(&self) -> Vec<String> {
         let order = self.order();
         let count = order.len();
@@ -212,7 +212,7 @@ impl World {
         faults
     }
 
-    /// Runs until the ring is as it should be; returns how long it took.
+    /// Runs until the ring has no mistakes. Returns the time.
     pub(crate) fn settle(&mut self, limit: Duration) -> Duration {
         let start = self.now;
         while !self.faults().is_empty() {

@@ -1,4 +1,4 @@
-//! Reads routing tables: one prefix a line, gzipped, and perhaps a number behind it.
+//! Reads routing tables: gzipped, one prefix a line, with or without a number after it.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};

@@ -9,17 +9,17 @@ use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockFlag, accept4, recvmsg
 
 use crate::wire::MESSAGE_BYTES;
 
-/// The kernel sends no more with one message. With room for all of them none is cut off, and
-/// all that came are closed in the end.
+/// The kernel sends no more with one message. With room for all of them none is cut off, and all
+/// received descriptors are closed in the end.
 const MOST_DESCRIPTORS: usize = 253;
 
-/// Takes a message without waiting: its bytes, its whole length, its descriptors. A length of
-/// zero says that the peer has gone.
+/// Takes a message without waiting: its bytes, its whole length, its descriptors. A length of zero
+/// means that the peer has closed.
 ///
 /// # Errors
 /// The error of recvmsg(2); `EAGAIN` when there is none.
 pub(crate) fn receive(socket: &OwnedFd) -> nix::Result<([u8; MESSAGE_BYTES], usize, Vec<OwnedFd>)> {
-    // One byte more than a message has, so that a longer one shows.
+    // One byte more than a message has, so that a longer message is detected.
     let mut bytes = [0; MESSAGE_BYTES + 1];
     let mut parts = [IoSliceMut::new(&mut bytes)];
     let mut control = cmsg_space!([RawFd; MOST_DESCRIPTORS]);
@@ -45,7 +45,7 @@ pub(crate) fn receive(socket: &OwnedFd) -> nix::Result<([u8; MESSAGE_BYTES], usi
 /// Takes a client of a listening socket.
 ///
 /// # Errors
-/// The error of accept4(2); `EAGAIN` when there is none.
+/// The error of accept4(2); `EAGAIN` if there is none.
 pub(crate) fn accept(listener: &OwnedFd) -> nix::Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let raw = accept4(listener.as_raw_fd(), flags)?;

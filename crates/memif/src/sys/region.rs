@@ -2,13 +2,13 @@
 //!
 //! The reasons why reading and writing it is sound, for any behaviour of the peer:
 //!
-//! - It stays as long as its file is: a region's file cannot shrink (`F_SEAL_SHRINK`, checked
-//!   or set before its length is read), is of ordinary pages, and is mapped at its own length
-//!   at most. So nothing here raises SIGBUS, but for a machine of `vm.overcommit_memory=2`
-//!   that has no memory left when a page is touched first.
-//! - It stays mapped as long as its [`Region`] lives, which whatever points into it borrows.
-//! - No Rust reference to its bytes exists. Words of rings are atomics, frames are copied by
-//!   raw moves; a peer that writes meanwhile changes bytes and nothing else.
+//! - It keeps its length: a region's file cannot shrink (`F_SEAL_SHRINK`, checked or set before its
+//!   length is read), is of ordinary pages, and is mapped at its own length at most. So nothing
+//!   here raises SIGBUS, except on a machine with `vm.overcommit_memory=2` that has no memory left
+//!   for the first access to a page.
+//! - It stays mapped as long as its [`Region`] lives, which all pointers into it borrow.
+//! - No Rust reference to its bytes exists. Words of rings are atomics, frames are copied by raw
+//!   moves; a peer that writes at the same time changes only bytes.
 
 use std::marker::PhantomData;
 use std::os::fd::{AsFd, OwnedFd};
@@ -61,7 +61,7 @@ impl Region {
         Ok((Self { mapping }, file))
     }
 
-    /// The `count` words from byte `offset` on, a multiple of 8; `None` outside.
+    /// The `count` words from byte `offset` on, a multiple of 8; `None` outside the region.
     #[inline(always)]
     pub(crate) fn words(&self, offset: usize, count: usize) -> Option<&[AtomicU64]> {
         self.mapping.words(offset, count)
@@ -95,7 +95,7 @@ impl Memory {
         self.regions.get(usize::from(index))
     }
 
-    /// A piece of a region; `None` where there is none.
+    /// A piece of a region; `None` outside it.
     #[inline(always)]
     pub(crate) fn chunk(&self, region: u16, offset: u32, bytes: u32) -> Option<Chunk<'_>> {
         let mapping = &self.region(region)?.mapping;
@@ -109,7 +109,7 @@ impl Memory {
         Some(Chunk { base, bytes, life: PhantomData })
     }
 
-    /// Has the processor fetch what a descriptor points to, if it points to anything.
+    /// Prefetches the memory that a descriptor points to, if it is valid.
     #[inline(always)]
     pub(crate) fn prefetch<const WRITE: bool>(&self, region: u16, offset: u32) {
         if let Some(chunk) = self.chunk(region, offset, 0) {
@@ -140,14 +140,14 @@ fn prefetch_at<const WRITE: bool>(address: *const u8) {
 /// any time, so a reader that relies on its contents copies them first.
 #[derive(Clone, Copy)]
 pub struct Chunk<'a> {
-    /// The first of `bytes` bytes that stay mapped for as long as the lifetime says.
+    /// The first of `bytes` bytes that stay mapped during the lifetime.
     base: *mut u8,
     bytes: usize,
     life: PhantomData<&'a ()>,
 }
 
 impl Chunk<'_> {
-    /// Nothing, to begin an array with.
+    /// An empty piece, for initialising arrays.
     pub(crate) const EMPTY: Self =
         Self { base: std::ptr::NonNull::dangling().as_ptr(), bytes: 0, life: PhantomData };
 
@@ -157,14 +157,14 @@ impl Chunk<'_> {
         self.bytes
     }
 
-    /// The first `bytes` bytes of it; all of it when there are no more.
+    /// Its first `bytes` bytes; all of it if there are no more.
     #[inline(always)]
     #[must_use]
     pub(crate) fn first(self, bytes: usize) -> Self {
         Self { bytes: self.bytes.min(bytes), ..self }
     }
 
-    /// Copies it to the start of `to`, as far as there is room.
+    /// Copies it to the start of `to`, as much as fits.
     #[inline(always)]
     pub fn copy_to(&self, to: &mut [u8]) {
         let bytes = self.bytes.min(to.len());
@@ -172,7 +172,7 @@ impl Chunk<'_> {
         unsafe { copy(self.base, to.as_mut_ptr(), bytes) };
     }
 
-    /// Fills its start with `from`, as far as there is room.
+    /// Fills its start with `from`, as much as fits.
     #[inline(always)]
     pub fn copy_from(&self, from: &[u8]) {
         let bytes = self.bytes.min(from.len());
@@ -180,8 +180,8 @@ impl Chunk<'_> {
         unsafe { copy(from.as_ptr(), self.base, bytes) };
     }
 
-    /// Copies it to byte `offset` of a mapping, a packet pool for instance. False, and nothing
-    /// copied, when it has no room there.
+    /// Copies it to byte `offset` of a mapping, such as a packet pool. Without room there, returns
+    /// false and copies nothing.
     #[inline(always)]
     pub fn copy_to_mapping(&self, to: &Mapping, offset: usize) -> bool {
         if offset.checked_add(self.bytes).is_none_or(|end| end > to.bytes()) {

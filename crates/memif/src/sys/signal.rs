@@ -1,9 +1,9 @@
-//! Waking a peer by an eventfd that is the peer's too.
+//! Waking a peer by an eventfd that the peer has too.
 //!
-//! Of an open file that two processes share, either can change the mode, so nothing keeps a hostile
-//! peer from making its eventfd blocking and full: a plain write(2) to it would hang. Only the
-//! kernel's own signal to an eventfd, when an asynchronous request is done, never waits. So a
-//! signal is a request to read nothing of an empty file.
+//! Each of two processes that share an open file can change its mode. So a hostile peer can make
+//! its eventfd blocking and full, and a plain write(2) to it would hang. Only the kernel's own
+//! signal to an eventfd, at the end of an asynchronous request, never blocks. So a signal is a
+//! request to read 0 bytes of an empty file.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::error::{Doing, MemifError};
 
-/// Requests that may be done and not yet collected.
+/// Most finished requests whose results were not collected.
 const REQUESTS: usize = 64;
 /// `IOCB_FLAG_RESFD`: signal an eventfd at the end.
 const SIGNAL_WHEN_DONE: u32 = 1;
@@ -46,8 +46,8 @@ struct Done {
     results: [i64; 2],
 }
 
-/// Wakes peers, whatever they do, without waiting for them. One serves all interfaces of a
-/// process, and all its threads; to drop the last copy takes some milliseconds.
+/// Wakes peers without waiting for them, even hostile ones. One signal serves all interfaces and
+/// threads of a process; dropping the last copy takes some milliseconds.
 #[derive(Clone)]
 pub struct Signal {
     shared: Arc<Shared>,
@@ -73,11 +73,11 @@ impl Signal {
         Ok(Self { shared: Arc::new(Shared { context, empty }) })
     }
 
-    /// Adds one to an eventfd, unless it is as high as can be. Never waits. One system call,
-    /// and another one every [`REQUESTS`] times.
+    /// Adds one to an eventfd, unless it has the highest value. Never blocks. One system call, and
+    /// another one every [`REQUESTS`] times.
     ///
     /// # Errors
-    /// `EINVAL` for what is no eventfd.
+    /// `EINVAL` if it is no eventfd.
     pub(crate) fn send(&self, eventfd: &OwnedFd) -> nix::Result<()> {
         match self.submit(eventfd) {
             Err(Errno::EAGAIN) => {
@@ -129,7 +129,7 @@ impl Drop for Shared {
     }
 }
 
-/// Takes what an eventfd has, without waiting, whatever mode a peer has set.
+/// Reads an eventfd without blocking, in any mode that a peer has set.
 pub(crate) fn drain(eventfd: impl AsFd) {
     let mut counter = [0_u8; 8];
     let part = libc::iovec { iov_base: counter.as_mut_ptr().cast(), iov_len: counter.len() };

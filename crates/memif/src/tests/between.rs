@@ -7,7 +7,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::{Pair, join, pair, port};
 use crate::{Buffer, Config, Event, MemifError, Receiver, Role, Transmitter};
 
-/// A frame of a certain number and length that no other is like.
+/// A frame of this number and length that differs from all others.
 fn frame(number: usize, length: usize) -> Vec<u8> {
     (0..length).map(|at| (number.wrapping_mul(31) + at * 7 + (at >> 8)) as u8).collect()
 }
@@ -28,7 +28,7 @@ fn receive(receiver: &mut Receiver, room: usize) -> Vec<Vec<u8>> {
     }
 }
 
-/// Sends frames until all are through, and checks that they come whole and in order.
+/// Sends frames until all have passed, and checks that they arrive whole and in order.
 fn passes(transmitter: &mut Transmitter, receiver: &mut Receiver, frames: &[Vec<u8>]) {
     let mut rest: Vec<&[u8]> = frames.iter().map(Vec::as_slice).collect();
     let mut seen = Vec::new();
@@ -47,7 +47,7 @@ fn passes(transmitter: &mut Transmitter, receiver: &mut Receiver, frames: &[Vec<
 fn frames_of_all_lengths_pass_both_ways_whole_and_in_order() {
     let cases = [(10, 2048), (0, 2048), (3, 64), (7, 1000), (14, 2048)];
     for (log2_entries, buffer_bytes) in cases {
-        // A frame that needs more buffers than there are never leaves.
+        // A frame that needs more buffers than exist is never sent.
         let most = (usize::from(1_u16 << log2_entries) * buffer_bytes as usize).min(9000);
         let frames: Vec<_> = (0..600).map(|number| frame(number, 1 + number * 37 % most)).collect();
         let config = Config { log2_entries, buffer_bytes, ..Config::default() };

@@ -1,4 +1,4 @@
-//! A hostile peer that writes whatever it likes into rings and descriptors.
+//! A hostile peer that writes arbitrary values into rings and descriptors.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ fn eventfd() -> OwnedFd {
     EventFd::new().unwrap().into()
 }
 
-/// One victim's rings, and the whole memory as its peer has it.
+/// One victim's rings, and the whole memory as in its peer.
 struct Victim {
     receiver: Receiver,
     transmitter: Transmitter,
     memory: Arc<Memory>,
     words: usize,
-    /// Where its rings begin, bytes: to receive from, to transmit into.
+    /// Offsets of its rings, bytes: to receive from, to transmit into.
     rings: [usize; 2],
 }
 
@@ -88,7 +88,7 @@ impl Victim {
         self.words()[at + 1].store(offset, Ordering::Release);
     }
 
-    /// Uses both rings, and checks what must hold whatever their peer did.
+    /// Uses both rings, and checks what must hold for any peer.
     fn work(&mut self) {
         let before = self.receiver.counters();
         let mut passed = 0;
@@ -138,7 +138,7 @@ fn write() -> impl Strategy<Value = Write> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// No writing makes either role panic, read or write beside its memory, or go on for ever.
+    /// No writes make either role panic, access memory outside its own, or loop forever.
     #[test]
     fn any_writing_ends_in_frames_drops_or_errors(
         client: bool, writes in prop::collection::vec(write(), 1..60),
@@ -194,7 +194,8 @@ fn descriptors_that_point_nowhere_are_dropped_and_counted() {
 #[test]
 fn a_client_believes_no_place_and_no_length_that_its_server_writes() {
     let mut victim = Victim::new(true);
-    // The first is sound, whatever place is written beside it: the client knows its own.
+    // The first is valid, independent of the place in its descriptor: the client knows its own
+    // places.
     victim.describe(0, 0, Head { flags: 0, region: 77, bytes: 64 }, u64::MAX);
     victim.describe(0, 1, Head { flags: 0, region: 0, bytes: 257 }, 0);
     victim.index(0, TAIL, 2);

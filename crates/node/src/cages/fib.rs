@@ -2,8 +2,8 @@
 //! `bpf_fib_lookup` reads them.
 //!
 //! The mirror of the slow path writes to this as to a router's process (`route.load`,
-//! `forward0.load`, `gate0.policy`); its lines become entries of maps. Packets that Linux decides
-//! by more than its tables go to it: their interface is not open.
+//! `forward0.load`, `gate0.policy`); its lines become entries of maps. If Linux needs more than its
+//! tables for a packet, the packet's interface is not open, and Linux gets the packet.
 
 use std::collections::HashMap;
 use std::io;
@@ -36,7 +36,7 @@ const ROUTE_BLACKHOLE: u32 = 2;
 /// Numbers of address families.
 const FAMILY4: u32 = 2;
 const FAMILY6: u32 = 10;
-/// How often it is looked whether the tables are still wanted.
+/// Interval of checks whether the tables are still needed.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// The tables of a router.
@@ -49,7 +49,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    /// Makes empty ones, from which nothing is forwarded.
+    /// Makes empty tables, which forward no packets.
     pub(super) fn new(cage: &Cage) -> io::Result<Tables> {
         let make = |name: &str| {
             let none = || io::Error::other(format!("the cage has no map '{name}'"));
@@ -75,7 +75,7 @@ impl Tables {
     }
 }
 
-/// An interface as Linux sees it.
+/// An interface with Linux's number.
 #[derive(Clone, Copy, Debug, Default)]
 struct Port {
     mac: [u8; 6],
@@ -101,7 +101,7 @@ impl Port {
 /// Fills tables from a mirror, until it ends or `stop` is set.
 pub(super) struct Filler {
     tables: Arc<Tables>,
-    /// The router's interfaces are the first ones; outputs behind them are Linux's.
+    /// The router's interfaces are the first ones; further outputs lead to Linux.
     interfaces: usize,
     ports: HashMap<usize, Port>,
 }
@@ -186,7 +186,7 @@ impl Filler {
         }
         let (gateway, output) = (words.next()?, words.next()?.parse::<usize>().ok()?);
         let mut value = [0; 28];
-        // One of several ways is Linux's to choose.
+        // Linux chooses among several next hops.
         let is_alone = words.next().is_none();
         if output < self.interfaces && is_alone {
             value[..4].copy_from_slice(&ROUTE_DEVICE.to_ne_bytes());
@@ -232,11 +232,11 @@ impl Filler {
             let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
             match word {
                 "mac" => own = mac(rest),
-                // The program sees frames of any length, and those to other stations.
+                // The program gets frames of any length, and those to other stations.
                 "longest" | "foreign" => {}
                 "ip4" => open[0] = false,
                 "ip6" => open[1] = false,
-                // Every interface has these, and no packet that is forwarded has such a source.
+                // Every interface has these, and no forwarded packet has such a source.
                 "from" if rest.ends_with(OWN_SOURCE) => {}
                 "from" | "to" => {
                     let is_v6 = rest.split(' ').next().is_some_and(|prefix| prefix.contains(':'));
@@ -263,7 +263,7 @@ impl Filler {
             match word {
                 "mac" => own = mac(rest),
                 "mtu" => mtu = rest.parse().ok(),
-                // Back to where it came from: a redirect tells the sender, if Linux sees the packet.
+                // Back to its input: Linux sends a redirect, if it gets the packet.
                 "same" => {}
                 "all" => open = false,
                 _ => return Err(unknown(line)),
@@ -304,7 +304,7 @@ fn prefix_key(bits: u8, address: &[u8]) -> Vec<u8> {
     key
 }
 
-/// The error for a line of a policy that is unknown here: everything goes to Linux then.
+/// The error for an unknown line of a policy: then Linux gets all packets.
 fn unknown(line: &str) -> io::Error {
     io::Error::other(format!("'{line}' is no line of a policy"))
 }

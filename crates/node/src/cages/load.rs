@@ -34,11 +34,11 @@ pub(crate) struct Loaded {
     pub(super) targets: HeldMap,
     /// The tables of `bpf_fib_lookup`, if the program calls it.
     pub(super) tables: Option<Arc<Tables>>,
-    /// By their numbers in the object.
+    /// Maps by their numbers in the object.
     pub(crate) maps: HashMap<usize, HeldMap>,
     /// The judge, if it was not seated yet.
     pub(super) judge: Option<Judge>,
-    /// Stages of each device: they stay while there is a descriptor.
+    /// Stages of each device: they exist while there is a descriptor.
     _stages: Vec<HeldMap>,
 }
 
@@ -47,14 +47,14 @@ pub(crate) struct Means {
     shared: Vec<(&'static str, OwnedFd)>,
     /// Maps of the program that runs.
     kept: Vec<HeldMap>,
-    /// Its tables of routes, which a mirror fills.
+    /// Its tables of routes, filled by a mirror.
     tables: Option<Arc<Tables>>,
     /// The judge, if it must be loaded, too.
     judge: Option<JudgeSource>,
 }
 
 impl Means {
-    /// For a program that takes the place of that of these interfaces, if there is one.
+    /// For a program that replaces the former program of these interfaces, if there is one.
     pub(crate) fn new(
         substrate: &Substrate,
         interfaces: &[u32],
@@ -155,7 +155,8 @@ pub(crate) fn prepare(plan: CagePlan, means: Means) -> Result<Loaded, Problems> 
     Ok(Loaded { ready, programs, targets, tables, maps, judge, _stages: stages, plan })
 }
 
-/// Has the verifier take this thread for one without privileges but to load programs.
+/// Drops this thread's privileges, except for loading programs, so that the verifier applies its
+/// strict rules.
 fn drop_privileges() -> Result<(), caps::errors::CapsError> {
     caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_SYS_ADMIN)?;
     caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_PERFMON)
@@ -172,7 +173,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// The program for frames that come in by a device, with stages of its own.
+    /// The program for frames from a device, with its own stages.
     fn device(&self, device: u32, stages: &mut Vec<HeldMap>) -> Result<OwnedFd, Problems> {
         let told = |error: std::io::Error| Problem::new(format!("stages: {error}"), "");
         let mut arrays: HashMap<usize, HeldMap> = HashMap::new();

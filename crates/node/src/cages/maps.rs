@@ -18,7 +18,7 @@ impl Loaded {
         Some((definition, self.maps.get(&number)?))
     }
 
-    /// The contents of a map or a variable of the program; of a map with a key only that entry.
+    /// The contents of a map or a variable of the program; with a key, only that entry of a map.
     ///
     /// # Errors
     /// There is none of this name, or no such key.
@@ -36,7 +36,7 @@ impl Loaded {
         let told = |values: Vec<Vec<u8>>| -> String {
             let each = values.iter().map(|of| values::format(btf, definition.value_type, of));
             match map.is_per_cpu() {
-                // One for each CPU.
+                // One value for each CPU.
                 true => format!("[{}]", each.collect::<Vec<_>>().join(", ")),
                 false => each.collect(),
             }
@@ -51,7 +51,7 @@ impl Loaded {
         let keys = map.keys(MOST_ENTRIES + 1).map_err(|error| error.to_string())?;
         let mut text = String::new();
         for one in keys.iter().take(MOST_ENTRIES) {
-            // It may have gone meanwhile.
+            // The entry may have been removed meanwhile.
             let Some(value) = get(one)? else { continue };
             let one = values::format(btf, definition.key_type, one);
             text += &format!("{one}={}\n", told(value));
@@ -62,7 +62,7 @@ impl Loaded {
         Ok(text)
     }
 
-    /// Writes lines `KEY=VALUE`, or `-KEY` for an entry that goes, into a map.
+    /// Writes lines `KEY=VALUE`, or `-KEY` to remove an entry, into a map.
     ///
     /// # Errors
     /// There is no map of this name, or an unreadable value.

@@ -1,8 +1,8 @@
-//! The actor that owns the rules of all slices: a thread of its own.
+//! The actor that owns the rules of all slices: a separate thread.
 //!
 //! Preparing and sending 20,000 rules takes tens of milliseconds, in which the node's loop serves
-//! others. The loop sends jobs; its own jobs go before those of tenants. The actor asks the loop for
-//! what only the loop can do: orders to the switch about interfaces and ways.
+//! others. The loop sends jobs; its own jobs precede those of tenants. The actor asks the loop for
+//! orders to the switch about interfaces and ways, which only the loop can send.
 
 mod documents;
 mod own;
@@ -31,9 +31,9 @@ use crate::{Doing, NodeError};
 
 /// The name of the numbers' record.
 const RECORD: &str = "filters";
-/// How long the loop may take for what the actor asks it.
+/// Time limit for the loop's answers to the actor.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Ways that the loop tells the switch at a time: each takes some microseconds of its time.
+/// Number of ways that the loop sends to the switch at a time: each takes some microseconds.
 pub(crate) const WAYS_AT_ONCE: usize = 256;
 
 /// A way and its number.
@@ -43,19 +43,19 @@ type Answer<T> = Reply<Result<T, ProblemDetails>>;
 
 /// Work for the actor.
 enum Job {
-    /// Rules and numbers of the node before this one; and whether its objects go on.
+    /// Rules and numbers of a former node; and whether its objects continue.
     Restore(BTreeMap<String, NumberedRules>, bool, SyncSender<Result<Fresh, NodeError>>),
-    /// The rules of documents come in force.
+    /// The rules of documents take effect.
     Documents(SyncSender<Outcome>),
-    /// A switch without rules gets all; `ways`: the loop has not told it the ways.
+    /// A switch without rules gets all of them; `ways`: the loop has not sent it the ways.
     Load { orders: Orders, ways: bool, then: Box<dyn FnOnce(Outcome) + Send> },
-    /// The loop tells the switch the ways to an interface.
+    /// The loop sends the switch the ways to an interface.
     WaysTo { router: String, interface: String },
-    /// Slices have gone for good.
+    /// Slices are removed finally.
     ForgetParked,
     /// Rules with numbers could not be written down.
     TakeBack { slice: String, back: (Vec<u32>, Vec<(u32, Rule)>) },
-    /// Rules with numbers come and go.
+    /// Rules with numbers are added and removed.
     Own(OwnChanges, Answer<FilterChanged>),
     /// A slice's rules and counters.
     List(String, Answer<FilterList>),
@@ -63,7 +63,7 @@ enum Job {
 
 type Outcome = Result<(), NodeError>;
 
-/// Jobs that wait: those of the loop, and those of tenants.
+/// Waiting jobs: those of the loop, and those of tenants.
 #[derive(Default)]
 struct Waiting {
     jobs: Mutex<[VecDeque<Job>; 2]>,
@@ -78,7 +78,7 @@ pub(crate) struct FilterActor {
     documents: Arc<Mutex<Arc<Documents>>>,
 }
 
-/// The thread's end, with all that it owns.
+/// The thread's part, with all its data.
 struct Actor {
     waiting: Arc<Waiting>,
     documents: Arc<Mutex<Arc<Documents>>>,
@@ -86,9 +86,9 @@ struct Actor {
     events: Events,
     kept: Kept,
     filters: Filters,
-    /// To the switch; none until it has rules.
+    /// Connection to the switch; `None` until there are rules.
     orders: Option<Orders>,
-    /// Numbered rules of slices that are about to go: they come back if the change is taken back.
+    /// Numbered rules of slices that are about to be removed: they return if the change is undone.
     parked: BTreeMap<String, Vec<(u32, Rule)>>,
 }
 
@@ -129,13 +129,13 @@ impl FilterActor {
         outcome.recv().unwrap_or_else(|_| Err(ended()))
     }
 
-    /// These documents are the desired state from now on.
+    /// Makes these documents the desired state.
     pub(crate) fn want(&self, documents: &Arc<Documents>) {
         self.documents.lock().unwrap_or_else(PoisonError::into_inner).clone_from(documents);
     }
 
-    /// Finds the rules again that were stored; and, if a node before this one has `left` something,
-    /// the numbers that it had given. Waits, and returns all facts.
+    /// Reads the stored rules; and, if a former node has `left` objects, the numbers that it
+    /// assigned. Waits, and returns all facts.
     pub(crate) fn restore(
         &self,
         rules: BTreeMap<String, NumberedRules>,
@@ -149,7 +149,7 @@ impl FilterActor {
         self.wait(Job::Documents)
     }
 
-    /// Sends all rules to a new switch, and has the loop send all `ways` before. `then` runs in the
+    /// Sends all rules to a new switch, after the loop has sent all `ways`. `then` runs in the
     /// actor's thread.
     pub(crate) fn load(
         &self,
@@ -160,19 +160,19 @@ impl FilterActor {
         self.send(Job::Load { orders, ways, then: Box::new(then) });
     }
 
-    /// Has the loop tell the switch all ways to an interface of a router, `slice/router`, a few at a
-    /// time.
+    /// Lets the loop send the switch all ways to an interface of a router, `slice/router`, a few at
+    /// a time.
     pub(crate) fn tell_ways_to(&self, router: &str, interface: &str) {
         let (router, interface) = (router.to_owned(), interface.to_owned());
         self.send(Job::WaysTo { router, interface });
     }
 
-    /// Slices have gone for good.
+    /// Slices are removed finally.
     pub(crate) fn forget_parked(&self) {
         self.send(Job::ForgetParked);
     }
 
-    /// A change of rules with numbers could not be written down: it is taken back.
+    /// A change of rules with numbers could not be stored: undoes it.
     pub(crate) fn take_back(&self, slice: String, back: (Vec<u32>, Vec<(u32, Rule)>)) {
         self.send(Job::TakeBack { slice, back });
     }
@@ -212,7 +212,7 @@ impl Actor {
                 Job::ForgetParked => self.parked.clear(),
                 Job::TakeBack { slice, back } => self.take_back(&slice, back),
                 Job::Own(changes, answer) => self.change_own(changes, answer),
-                // The caller may be gone.
+                // The caller may have gone.
                 Job::List(slice, answer) => drop(answer.send(self.list(&slice))),
             }
         }
@@ -232,17 +232,17 @@ impl Actor {
         self.documents.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Has the loop know what is new.
+    /// Sends new facts to the loop.
     fn publish(&self, fresh: Fresh) {
         self.control.tell(move |node| node.filters_changed(fresh));
     }
 
-    /// Has the switch hear of a change, and the loop know it.
+    /// Sends a change to the switch, and its facts to the loop.
     fn tell(&mut self, slice: &str, told: &Told) -> Result<(), NodeError> {
         let done = self.try_tell(slice, told);
         self.filters.tidy();
         match done {
-            // It has ended, and the next one gets everything.
+            // The switch has ended, and the next one gets everything.
             Err(NodeError::Channel { .. }) => {
                 self.orders = None;
                 Ok(())
@@ -253,7 +253,7 @@ impl Actor {
 
     fn try_tell(&mut self, slice: &str, told: &Told) -> Result<(), NodeError> {
         if told.renamed {
-            // Before a number is used: the next node must know it.
+            // Before a number is used, the next node must be able to read it.
             self.kept.note(RECORD, None, self.filters.record())?;
         }
         self.publish(Fresh::of(&self.filters, slice, told.renamed));
@@ -276,7 +276,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Has the loop do what only it can do, and waits for it.
+    /// Lets the loop do work that only it can do, and waits for it.
     fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut crate::node::Node) -> Result<T, NodeError> + Send + 'static,
@@ -285,13 +285,13 @@ impl Actor {
         asked.map_err(|problem| NodeError::Refused(problem.to_string()))?
     }
 
-    /// Has the switch know whose rules hold for the interfaces of a slice, or of all.
+    /// Informs the switch whose rules apply to the interfaces of a slice, or of all.
     fn name_filtered(&self, slice: Option<&str>) -> Result<(), NodeError> {
         let slice = slice.map(str::to_owned);
         self.ask(move |node| node.name_filtered(slice.as_deref()))
     }
 
-    /// The first rules: a switch that runs gets a connection, all ways and all rules.
+    /// The first rules: a running switch gets a connection, all ways and all rules.
     fn connect(&mut self) -> Result<(), NodeError> {
         let Some(orders) = self.ask(|node| node.connect_filters())? else { return Ok(()) };
         self.tell_all_ways()?;
@@ -309,7 +309,7 @@ impl Actor {
         self.tell_ways(ways.map(|(number, way)| (number, way.clone())).collect())
     }
 
-    /// Has the loop tell the switch where ways lead, a few at a time.
+    /// Lets the loop send the switch the destinations of ways, a few at a time.
     fn tell_ways(&self, mut ways: Vec<WayOrder>) -> Result<(), NodeError> {
         while !ways.is_empty() {
             let some = ways.split_off(ways.len().saturating_sub(WAYS_AT_ONCE));
@@ -325,7 +325,7 @@ impl Actor {
         let all = self.filters.slices();
         let mut batches: Vec<(u16, Batch)> =
             all.map(|(_, slice)| (slice.number(), self.filters.batch(slice))).collect();
-        // Numbers of slices of the node before, which no slice has now.
+        // Numbers of slices of a former node that no slice has now.
         let orphans = self.filters.orphans();
         batches.extend(orphans.into_iter().map(|number| (number, Batch::default())));
         for (slice, batch) in batches {
@@ -337,7 +337,7 @@ impl Actor {
     }
 }
 
-/// The record of the node before this one.
+/// The record of a former node.
 fn recorded(kept: &Kept) -> FiltersRecord {
     let records = kept.records::<FiltersRecord>(RECORD);
     records.into_iter().find_map(|found| found.record).unwrap_or_default()

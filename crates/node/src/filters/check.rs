@@ -47,7 +47,7 @@ impl Index {
 }
 
 impl Filters {
-    /// How many entries a slice may have.
+    /// Most entries of a slice.
     pub(crate) fn limit(&self, slice: &str, documents: &Documents) -> usize {
         if let Some(reserved) = reserved(documents, slice) {
             return reserved;
@@ -60,7 +60,7 @@ impl Filters {
         (MOST_FILTERS as usize).saturating_sub(reserved + used)
     }
 
-    /// Whether rules fit that replace those with `gone` entries.
+    /// Whether rules fit that replace rules with `gone` entries.
     ///
     /// # Errors
     /// The excess.
@@ -81,7 +81,7 @@ impl Filters {
     }
 }
 
-/// How many entries a slice reserves.
+/// Number of entries that a slice reserves.
 pub(super) fn reserved(documents: &Documents, slice: &str) -> Option<usize> {
     let slice = documents.slices.iter().find(|other| **other.name == *slice)?;
     Some(slice.reservation.as_ref()?.filters.as_ref()?.value as usize)

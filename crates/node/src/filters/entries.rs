@@ -4,7 +4,7 @@ use europa_api::filters::{Ecn, Rule};
 use europa_filter::{Pattern, Rule as Entry};
 use europa_switch::{Action, Batch, CONGESTION, DSCP, NOWHERE, Reply, Verdict, key_words};
 
-/// A rule's pattern; `interface` is the slice's number for the interface that it names.
+/// A rule's pattern; `interface` is the slice's number of the rule's interface.
 fn pattern(rule: &Rule, interface: Option<u16>) -> Pattern {
     Pattern {
         source: rule.source,
@@ -19,7 +19,7 @@ fn pattern(rule: &Rule, interface: Option<u16>) -> Pattern {
     }
 }
 
-/// The action of a rule; `to` and `mirror` are the numbers of the ways that it names.
+/// The action of a rule; `to` and `mirror` are the numbers of its ways.
 fn action(rule: &Rule, to: Option<u16>, mirror: Option<u16>) -> Action {
     let action = &rule.action;
     let verdict = match action {
@@ -33,7 +33,7 @@ fn action(rule: &Rule, to: Option<u16>, mirror: Option<u16>) -> Action {
     let congestion = action.ecn.map_or(0, |Ecn::Ce| CONGESTION);
     Action {
         verdict,
-        // The code point is in the lower six bits, and congestion is no bit of them.
+        // The DSCP is in the lower six bits, which the congestion bits do not overlap.
         mark: dscp | congestion,
         queue: action.queue.unwrap_or(0),
         to: to.unwrap_or(NOWHERE),
@@ -46,7 +46,7 @@ fn padded<const N: usize>(bytes: &[u8]) -> [u8; N] {
     std::array::from_fn(|at| bytes.get(at).copied().unwrap_or(0))
 }
 
-/// Adds a rule's entries to a batch, as long as there are numbers for them.
+/// Adds a rule's entries to a batch, while there are numbers for them.
 pub(super) fn add(
     rule: &Rule,
     interface: Option<u16>,
@@ -74,7 +74,7 @@ pub(super) fn add(
     }
 }
 
-/// How many entries a rule takes.
+/// Number of entries of a rule.
 pub(crate) fn count(rule: &Rule) -> usize {
     if rule.key.is_some() {
         return 1;

@@ -14,7 +14,8 @@ pub(crate) struct Index {
     ways: Arc<Ways>,
     in_force: Arc<Vec<europa_api::Filters>>,
     parked: BTreeSet<SliceId>,
-    /// A node before this one gave numbers to slices that are gone: the switch may have their rules.
+    /// A former node assigned numbers to slices that no longer exist: the switch may have their
+    /// rules.
     orphans: bool,
 }
 
@@ -22,13 +23,13 @@ pub(crate) struct Index {
 #[derive(Default)]
 pub(crate) struct Fresh {
     pub(super) slices: Vec<(String, IndexOfSlice)>,
-    /// If ways have got numbers.
+    /// Ways, if some have new numbers.
     pub(super) ways: Option<Arc<Ways>>,
-    /// A node before this one gave numbers to slices that are gone.
+    /// A former node assigned numbers to slices that no longer exist.
     pub(super) orphans: bool,
-    /// Documents whose rules are in force, if these are others.
+    /// Documents whose rules are in force, if they have changed.
     pub(super) in_force: Option<Arc<Vec<europa_api::Filters>>>,
-    /// Slices whose numbered rules wait for the end of a change, if these are others.
+    /// Slices whose numbered rules wait for the end of a change, if they have changed.
     pub(super) parked: Option<BTreeSet<SliceId>>,
 }
 
@@ -87,7 +88,7 @@ impl Fresh {
 }
 
 impl Index {
-    /// Takes over what is new. Returns what was before: freeing it may take long.
+    /// Takes over changed facts. Returns the former ones: freeing them may take long.
     pub(crate) fn take(&mut self, fresh: Fresh) -> Former {
         self.orphans |= fresh.orphans;
         self.parked = fresh.parked.unwrap_or_else(|| std::mem::take(&mut self.parked));
@@ -109,7 +110,7 @@ impl Index {
         &self.parked
     }
 
-    /// The slices have gone for good.
+    /// The slices are removed finally.
     pub(crate) fn forget_parked(&mut self) {
         self.parked.clear();
     }
@@ -131,7 +132,7 @@ impl Index {
         self.ways.values().flat_map(HashMap::values).flatten()
     }
 
-    /// Whether a switch needs to hear of rules: those of slices, or that those of gone slices have gone.
+    /// Whether a switch needs rules: those of slices, or the removal of those of former slices.
     pub(crate) fn has_rules(&self) -> bool {
         self.orphans || self.slices.values().any(|slice| slice.has_rules)
     }

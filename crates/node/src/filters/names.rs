@@ -1,4 +1,4 @@
-//! Names in rules: interfaces and ways, and their numbers.
+//! Names in rules: interfaces and ways, with their numbers.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ impl Filters {
         taken.map(Some).ok_or_else(|| FilterError::Interfaces(slice.to_owned()))
     }
 
-    /// The number of a way that a rule leads to. Each slice has a share of them.
+    /// The number of a rule's way. Each slice has a share of the numbers.
     pub(super) fn take_way(
         &mut self,
         slice: &str,
@@ -59,7 +59,7 @@ impl Filters {
         Ok(Some(number))
     }
 
-    /// Gives back the numbers of a rule's names.
+    /// Releases the numbers of a rule's names.
     pub(super) fn release(&mut self, slice: &str, interface: Option<u16>, ways: [Option<u16>; 2]) {
         if let (Some(number), Some(named)) = (interface, self.numbers.interfaces.get_mut(slice)) {
             named.give(number);
@@ -78,7 +78,7 @@ impl Filters {
         }
     }
 
-    /// Slices that have rules, or are to have some.
+    /// Slices that have rules, or will have some.
     pub(crate) fn names(&self, documents: &Documents) -> BTreeSet<String> {
         let wanted = documents.filters.iter().map(|filters| filters.slice.to_string());
         self.slices.keys().cloned().chain(wanted).collect()

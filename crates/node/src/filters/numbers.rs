@@ -1,12 +1,12 @@
-//! Small numbers for the names of rules, as long as one has the name.
+//! Small numbers for the names of rules; a name keeps its number while it is used.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 
 use serde::{Deserialize, Serialize};
 
-/// Numbers from `first` to `last`, the lowest free one first. Each operation costs the same however
-/// many are in use.
+/// Numbers from `first` to `last`, the lowest free one first. Each operation costs the same for any
+/// number of used ones.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(
     from = "Written<K>",
@@ -18,7 +18,7 @@ pub(super) struct Numbers<K: Name> {
     first: u16,
     last: u16,
     named: Vec<Option<Named<K>>>,
-    /// Where each name stands.
+    /// The index of each name.
     places: HashMap<K, usize>,
     /// Places below the end of `named` that are free.
     free: BTreeSet<usize>,
@@ -37,7 +37,7 @@ struct Named<K> {
     uses: u32,
 }
 
-/// How numbers are written down.
+/// The stored form of numbers.
 #[derive(Serialize, Deserialize)]
 struct Written<K> {
     first: u16,
@@ -82,8 +82,8 @@ impl<K: Name> Numbers<K> {
         Self { first, last, named, places, free: BTreeSet::new(), idle: BTreeSet::new() }
     }
 
-    /// The number of a name, which is used once more; none if all are in use. Notes in `is_new`
-    /// if it is a new one.
+    /// The number of a name, with one more use; `None` if all are in use. Adds new names to
+    /// `is_new`.
     pub(super) fn take(&mut self, key: &K, is_new: &mut bool) -> Option<u16> {
         if let Some(place) = self.places.get(key).copied() {
             self.named.get_mut(place)?.as_mut()?.uses += 1;
@@ -113,7 +113,7 @@ impl<K: Name> Numbers<K> {
         }
     }
 
-    /// Forgets unused names.
+    /// Removes unused names.
     pub(super) fn tidy(&mut self) {
         for place in std::mem::take(&mut self.idle) {
             if let Some(named) = self.named.get_mut(place).and_then(Option::take) {
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(again.take(&"x".to_owned(), &mut new), Some(1));
     }
 
-    /// As many names as there are numbers: a linear search took minutes.
+    /// As many names as there are numbers: a linear search would take minutes.
     #[test]
     fn n07_many_names_cost_no_more_than_few() {
         let (mut numbers, mut new) = (Numbers::new(0, u16::MAX - 1), false);

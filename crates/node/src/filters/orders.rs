@@ -12,7 +12,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::{Doing, NodeError};
 
-/// How long the switch may take for a change of rules.
+/// Time limit of the switch for a change of rules.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Bytes of an entry's counters: number, packets, bytes.
@@ -35,7 +35,7 @@ fn memory(bytes: &[u8]) -> Result<File, NodeError> {
 }
 
 impl Orders {
-    /// Both ends: the node's, and the one for the switch.
+    /// Both ends: the node's, and the switch's.
     pub(crate) fn new() -> Result<(Self, OwnedFd), NodeError> {
         let (orders, theirs) = pair().map_err(failed)?;
         Ok((Self(orders), theirs))
@@ -49,7 +49,7 @@ impl Orders {
             Some((FilterAnswer::Refused(why), _)) => {
                 Err(NodeError::Refused(format!("the switch refuses filters: {why}")))
             }
-            // A late answer would be taken for that to another order.
+            // A late answer would be mistaken for that to another order.
             None => Err(failed(ChannelError::Closed)),
         }
     }

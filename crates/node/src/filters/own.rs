@@ -43,7 +43,7 @@ impl Filters {
         Ok(self.told(slice, batch, was_empty))
     }
 
-    /// Takes back installed rules that the switch never got.
+    /// Removes installed rules that the switch did not get.
     pub(super) fn scrap(&mut self, slice: &str, installed: &[Installed]) {
         let mut back = Batch::default();
         installed.iter().for_each(|one| self.uninstall(slice, one, &mut back));

@@ -9,7 +9,7 @@ fn rule(mac: u32) -> Rule {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// A slice that uses up its ways gets an error, and takes nothing from others.
+/// A slice that uses up its ways gets an error, and other slices keep theirs.
 #[test]
 fn n06_ways_of_a_slice_are_its_own() {
     let mut filters = Filters::default();

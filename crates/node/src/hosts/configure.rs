@@ -13,7 +13,7 @@ use crate::NodeError;
 /// A route with its next hop and its device.
 pub(super) type HostWay = (IpNet, Option<IpAddr>, Option<String>);
 
-/// Changes a host from `old` to `new`. The interfaces are there.
+/// Changes a host from `old` to `new`. The interfaces must exist.
 pub(super) fn configure(old: &Host, new: &Host, inside: &Namespace) -> Result<(), NodeError> {
     for (name, value) in &new.sysctls.0 {
         inside.sysctl(name, value).map_err(|error| {
@@ -27,7 +27,7 @@ pub(super) fn configure(old: &Host, new: &Host, inside: &Namespace) -> Result<()
     };
     for (name, interface) in &new.interfaces.0 {
         for address in had(name).iter().filter(|had| !interface.addresses.contains(had)) {
-            // A program inside may have done so before.
+            // A program inside may have removed it.
             let _ = delete_address(inside, name, address.value);
         }
         for address in &interface.addresses {
@@ -40,7 +40,7 @@ pub(super) fn configure(old: &Host, new: &Host, inside: &Namespace) -> Result<()
     }
     let (had, wanted) = (routes(old), routes(new));
     for way in had.iter().filter(|way| !wanted.contains(way)) {
-        // It may have gone with its device.
+        // The route may have been removed with its device.
         let _ = delete_route(inside, route(way));
     }
     for way in &wanted {
@@ -57,7 +57,7 @@ pub(super) fn configure(old: &Host, new: &Host, inside: &Namespace) -> Result<()
     Ok(())
 }
 
-/// All routes, those by default last.
+/// All routes, default routes last.
 fn routes(host: &Host) -> Vec<HostWay> {
     let gateways = host.gateway.iter().map(|gateway| default_route(&gateway.value));
     host.routes.iter().map(|route| route_of(&route.value)).chain(gateways).collect()

@@ -7,7 +7,7 @@ use europa_port::name_path;
 
 use super::container;
 
-/// The file of the namespace of a host that is there already; none for one of our own.
+/// The path of the namespace of an existing host; `None` for a namespace of Europa's own.
 pub(super) fn path(host: &Host) -> Result<Option<PathBuf>, String> {
     let path = match host.place() {
         HostPlace::Own => return Ok(None),

@@ -1,4 +1,4 @@
-//! Hosts that go, also those of a killed node.
+//! Removes hosts, also those of a killed node.
 
 use std::fs;
 
@@ -28,7 +28,7 @@ pub(super) fn move_back(
 
 pub(super) fn end_processes(inside: &Namespace) {
     for pid in inside.processes() {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
     }
 }
@@ -44,14 +44,14 @@ pub(super) fn end(name: &str) -> Result<(), NodeError> {
 }
 
 /// Removes all hosts: processes inside those that Europa has made, their namespaces, every pair;
-/// and moves devices back to this namespace. Also after a kill.
+/// and moves devices back to this namespace. Works also after a kill.
 pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     for record in read_records(instance) {
         let Ok(inside) = Namespace::named(&record.namespace.to_string_lossy()) else { continue };
         move_back(&record.host, &inside, record.moved)?;
     }
     let mine = format!("{}.", outside(instance));
-    // Further dots are in names of others: hosts have none.
+    // A host's name has no dot; other namespaces' names have more.
     let is_host = |name: &String| name.strip_prefix(&mine).is_some_and(|rest| !rest.contains('.'));
     for name in Namespace::names(&mine).into_iter().filter(is_host) {
         end(&name)?;

@@ -1,4 +1,4 @@
-//! A host's commands: one shell inside runs them.
+//! A host's commands, run by one shell inside.
 
 use std::fs::{self, File};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -12,14 +12,14 @@ use crate::{Instance, NodeError};
 
 /// The commands of a host, which one shell runs.
 pub(crate) struct Commands {
-    /// None if another node has started it.
+    /// `None` if another node has started it.
     child: Option<Child>,
-    /// Where the shell's code is noted at its end.
+    /// The file with the shell's exit code.
     ended: PathBuf,
 }
 
 impl Commands {
-    /// Those of a host that another node has made.
+    /// The commands of a host that another node has made.
     pub(crate) fn adopt(instance: &Instance, host: &str) -> Commands {
         Commands { child: None, ended: ended(instance, host) }
     }
@@ -108,8 +108,8 @@ fn script<'a>(lines: impl Iterator<Item = &'a str>) -> String {
     let quoted = |text: &str| format!("'{}'", text.replace('\'', "'\\''"));
     let mut script = "europa_failed=0\n".to_owned();
     for line in lines {
-        // As a command of the shell's, so that it can change it; with `command`, a line that is
-        // no shell's language ends itself alone.
+        // `eval` runs each line in the shell, so that it can change the shell; `command` limits the
+        // effect of a syntax error to its line.
         script += &format!("command eval {}\n", quoted(line));
         let told = quoted(&format!("europa: failed: {line}"));
         script += &format!(

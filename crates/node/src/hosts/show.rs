@@ -32,7 +32,7 @@ pub(super) fn told(host: &Host, record: &Record) -> HostStats {
     }
 }
 
-/// The documents of hosts as text, to tell whether they are the same.
+/// The documents of hosts as text, for a comparison.
 pub(crate) fn text(hosts: &[Host]) -> String {
     serde_json::to_string(hosts).unwrap_or_default()
 }
@@ -44,13 +44,14 @@ pub(crate) fn stats(instance: &Instance, documents: &Documents) -> Vec<HostStats
     documents.hosts.iter().filter_map(|host| Some(told(host, record(host)?))).collect()
 }
 
-/// The file of a host's network namespace; none if there is no such host.
+/// The file of a host's network namespace; `None` without such a host.
 pub fn namespace_of(instance: &Instance, host: &str) -> Option<PathBuf> {
     let kept = read_records(instance);
     kept.into_iter().find(|record| record.host == host).map(|record| record.namespace)
 }
 
-/// The view of a host's programs; none if there is no such host, or if it is not Europa's own.
+/// The environment of a host's programs; `None` if there is no such host, or if Europa has not made
+/// it.
 pub fn inside_of(instance: &Instance, host: &str) -> Option<Inside> {
     let kept = read_records(instance);
     kept.into_iter().find(|record| record.host == host).and_then(|record| record.inside)

@@ -1,4 +1,4 @@
-//! The actual hosts, with changes by other programs, or by a change that failed half-way.
+//! The actual hosts, including changes by other programs or by a change that failed half-way.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use super::configure::{default_route, route_of};
 use super::{own, place};
 use crate::Instance;
 
-/// A host that is not as it was made.
+/// A host that differs from the state in which it was made.
 pub(crate) struct HostDrift {
     /// Its name.
     pub(crate) host: String,
-    /// Its actual parts among those it was made with; none if its namespace is gone.
+    /// The existing parts of the host as made; `None` if its namespace is gone.
     pub(crate) really: Option<Host>,
     /// The differences, for users.
     pub(crate) differs: Vec<String>,
 }
 
-/// Compares hosts with the actual ones. Takes a moment for each.
+/// Compares hosts with the actual ones. Takes some time for each.
 pub(crate) fn look(instance: &Instance, made: &Arc<Vec<Host>>) -> Vec<HostDrift> {
     made.iter().filter_map(|host| look_at(instance, host)).collect()
 }
@@ -67,7 +67,7 @@ pub(super) fn really(
             &mut differs,
         );
     }
-    // Routes go with a device that a user sets down, which may be an experiment.
+    // Routes disappear with a device that a user sets down, which may be an experiment.
     let down = |(name, _): &(europa_api::At<_>, europa_api::At<HostInterface>)| {
         let name: &europa_api::InterfaceName = &name.value;
         survey.devices.get(&**name).is_some_and(|device| !device.up)

@@ -1,8 +1,8 @@
 //! This node takes over the running objects of a killed node.
 //!
-//! Everything is compared with the desired state. Equal objects go on without a gap. All others,
-//! also half-made and dead ones and those of another version, are removed here. The job that
-//! follows makes the rest as after any change.
+//! Everything is compared with the desired state. Equal objects continue without a gap. All others,
+//! including incomplete and ended ones and those of another version, are removed here. The
+//! following job makes the missing objects as after any change.
 
 use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
@@ -34,8 +34,8 @@ use crate::switch::{Lasting, Switch, SwitchRecord};
 use crate::{NodeError, grants, hosts, slices};
 
 impl Node {
-    /// Takes over the running and wanted objects, and removes all others. If that fails, all of it
-    /// is taken away.
+    /// Takes over the running and desired objects, and removes all others. If that fails, removes
+    /// everything.
     pub(super) fn adopt(&mut self) -> Result<(), NodeError> {
         let documents = self.documents.clone();
         let adopted = self.try_adopt(&documents);
@@ -61,7 +61,7 @@ impl Node {
         Ok(())
     }
 
-    /// Whether there was anything.
+    /// Returns whether there were any objects.
     fn try_adopt(&mut self, documents: &Arc<Documents>) -> Result<bool, NodeError> {
         let noted = leftovers::noted(&self.instance)?;
         if !self.instance.pins().join("interfaces").exists() {
@@ -197,7 +197,7 @@ impl Node {
                 }
             }
         }
-        // As their documents come: nothing else tells in which order they were started.
+        // Sorted in the order of documents, as the order of their start is unknown.
         let place = |router: &Router| {
             documents.routers.iter().position(|document| router.plan.name == document.full_name())
         };
@@ -205,7 +205,7 @@ impl Node {
         Ok(())
     }
 
-    /// Those of slices that signal no more are ended when flows are followed.
+    /// Signallers of slices without signalling end when flows are followed.
     fn adopt_signallers(&mut self) {
         for found in self.kept.records::<SignallerRecord>(signallers::KIND) {
             if let Err(why) = self.signallers.adopt(&found, &self.kept) {
@@ -242,7 +242,7 @@ impl Node {
         Ok(served)
     }
 
-    /// Has the switch have the wanted tunnels only, as they are wanted.
+    /// Leaves the switch only the desired tunnels, in their desired form.
     fn correct_tunnels(&self, switch: &mut Switch, served: &Served) -> Result<(), NodeError> {
         let wanted = self.far_ends();
         for (id, _) in &served.tunnels {
@@ -271,7 +271,7 @@ impl Node {
         let adopted: HashSet<String> = adopted.map(Process::name).collect();
         for found in self.kept.records::<Value>("") {
             if Body::is_record_of_one_inside(&found.name) && !adopted.contains(&found.name) {
-                // It goes with its pool, if not with the switch.
+                // The switch frees it with its pool, at the latest at its end.
                 self.kept.forget(&found.name);
             }
             let Some(Identity { pid, .. }) = found.process else { continue };
@@ -305,8 +305,8 @@ impl Node {
         Ok(())
     }
 
-    /// Has the switch serve the claimed objects only. Correct objects are not touched: packets are
-    /// under way there.
+    /// Leaves the switch only the claimed objects. Correct objects are not changed, because packets
+    /// are in them.
     fn correct(
         &self,
         switch: &mut Switch,

@@ -13,7 +13,7 @@ use crate::slow_path::Reloaded;
 use crate::{Doing, NodeError};
 
 impl Node {
-    /// Reads the answers of all routers, and passes on those of other threads.
+    /// Reads the answers of all routers, and forwards those for other threads.
     pub(super) fn hear_routers(&mut self) {
         let now = Instant::now();
         for router in &mut self.routers {
@@ -42,7 +42,7 @@ impl Node {
                     (Asked::Start, Err(why)) => {
                         router.last_end.clone_from(why);
                         self.events.warn("router", name, "Refused", why.clone());
-                        // One that does not answer is started again; one that refuses ends anyway.
+                        // A router that does not answer is restarted; one that refuses ends anyway.
                         let _ = process.body.kill();
                         self.engine.failed(name, why);
                     }
@@ -66,8 +66,8 @@ impl Node {
         }
     }
 
-    /// Starts programs of slow paths, and has others read their files again. Returns how many
-    /// answers of [`Node::reloaded`] follow.
+    /// Starts programs of slow paths, and reloads others. Returns how many answers of
+    /// [`Node::reloaded`] follow.
     pub(super) fn start_slow_paths(&mut self, ticket: Ticket) -> Result<usize, NodeError> {
         let reloads =
             self.slow_paths.start(&self.instance, &self.kept, &self.cgroups, &self.events)?;
@@ -84,7 +84,7 @@ impl Node {
         Ok(count)
     }
 
-    /// Reads which programs of a router have read their files again, or why one has not.
+    /// Reads which programs of a router have reloaded their files, or why one has not.
     fn reloaded(&mut self, ticket: Ticket, router: &str, outcome: Reloaded) {
         let outcome = self.slow_paths.reloaded(&self.kept, router, outcome);
         match &outcome {
@@ -95,9 +95,9 @@ impl Node {
         self.more = true;
     }
 
-    /// Gives a running router an order; `reply` gets its answer.
+    /// Sends a running router an order; `reply` gets its answer.
     pub(crate) fn ask_router(&mut self, name: &str, order: &Order, reply: Reply<Outcome>) {
-        // Handlers of elements have a dot; the process's own one for `europa trace` has not.
+        // Handlers of elements have a dot; the process's own one for `europa trace` has none.
         let is_map = |path: &str| !path.contains('.') && path != "trace";
         if let Some(answer) = self.cages.running(name).and_then(|loaded| match order {
             Order::Read { path, parameter } if is_map(path) => Some(loaded.read(path, parameter)),
@@ -120,10 +120,10 @@ impl Node {
         }
     }
 
-    /// Whether there is such a router.
+    /// Checks that the router exists.
     ///
     /// # Errors
-    /// Which ones there are.
+    /// The existing routers.
     pub(crate) fn known_router(&self, name: &str) -> Result<(), ProblemDetails> {
         if self.routers.iter().any(|router| router.plan.name == name) {
             return Ok(());

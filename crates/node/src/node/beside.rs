@@ -1,5 +1,5 @@
-//! Long work, in threads beside the loop. A step that needs the result is taken again when it is
-//! there.
+//! Long work, in threads beside the loop. A step that needs the result is repeated when the result
+//! is there.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -13,12 +13,12 @@ use crate::{Doing, NodeError};
 /// Work of one kind, whose result a step needs.
 #[derive(Default)]
 pub(super) enum Work<T> {
-    /// There is none.
+    /// There is no work.
     #[default]
     Idle,
     /// A thread does it.
     UnderWay(JoinHandle<()>),
-    /// It is done, for a step of a change to these documents.
+    /// The work is done, for a step of a change to these documents.
     Done(Purpose, Result<T, NodeError>),
 }
 
@@ -41,8 +41,8 @@ impl<T> Work<T> {
         matches!(self, Work::UnderWay(_))
     }
 
-    /// The result for this purpose; none if it is yet to be done. A result for another purpose,
-    /// which a change that failed has left, goes to `discard`.
+    /// The result for this purpose; `None` before it is done. `discard` gets a result for another
+    /// purpose, from a failed change.
     pub(super) fn result(
         &mut self,
         purpose: &Purpose,
@@ -64,7 +64,7 @@ impl<T> Work<T> {
         }
     }
 
-    /// Waits until no thread works any more. The result then comes to the loop.
+    /// Waits until no thread works. The loop then gets the result.
     pub(super) fn wait(&mut self) {
         if let Work::UnderWay(thread) = std::mem::take(self) {
             let _ = thread.join();
@@ -78,8 +78,8 @@ impl Node {
         Purpose { documents: self.documents.clone(), object: object.into() }
     }
 
-    /// Does `work` in a thread, and gives its result to `then` in the loop. The current change goes
-    /// on after that.
+    /// Runs `work` in a thread, and passes its result to `then` in the loop. The current change
+    /// continues after that.
     pub(super) fn beside<T: Send + 'static>(
         &self,
         name: &str,
@@ -98,7 +98,7 @@ impl Node {
         thread.spawn(work).doing(format!("starting the thread `{name}`"))
     }
 
-    /// Begins work of the kind that `place` shows; its step is taken again when it is done.
+    /// Begins work of the kind of `place`; its step is repeated when the work is done.
     pub(super) fn begin_work<T: Send + 'static>(
         &mut self,
         place: impl Fn(&mut Node) -> &mut Work<T> + Send + Copy + 'static,

@@ -1,4 +1,4 @@
-//! One port or router added or removed, while all others go on.
+//! Adds or removes one port or router, while all others continue.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -43,7 +43,8 @@ impl Node {
         self.note_ports_and(None)
     }
 
-    /// The same, with a device that is about to be changed: this node may be killed meanwhile.
+    /// The same, with a device that is about to be changed, as this node may be killed during the
+    /// change.
     fn note_ports_and(&self, before: Option<Noted>) -> Result<(), NodeError> {
         let ports: Vec<_> = self.ports.iter().map(Port::noted).chain(before).collect();
         leftovers::note(&self.instance, &ports)
@@ -110,7 +111,7 @@ impl Node {
         self.connect(&name)
     }
 
-    /// Gives a port that was opened again to the interfaces that stayed without it.
+    /// Connects a reopened port to the interfaces that remained without it.
     fn connect(&mut self, port: &str) -> Result<(), NodeError> {
         let attachment = self.ports.iter().find(|other| other.name == *port);
         let Some(attachment) = attachment.and_then(|port| port.attachment.as_ref()) else {
@@ -132,7 +133,8 @@ impl Node {
         connected
     }
 
-    /// Takes a port that goes from the interfaces that stay. Packets of their routers wait.
+    /// Disconnects a port that is removed from the interfaces that stay. Packets of their routers
+    /// wait.
     fn disconnect(&mut self, port: &str) -> Result<(), NodeError> {
         let attachment = self.ports.iter().find(|other| other.name == *port);
         let Some(attachment) = attachment.and_then(|port| port.attachment.as_ref()) else {
@@ -142,7 +144,7 @@ impl Node {
         let mut disconnected = Ok(());
         for (_, interface, id) in self.on_port(port) {
             if let Some(switch) = &mut switch {
-                // A switch that has just ended never learns of it.
+                // A switch that has just ended does not get the order.
                 let _ = switch.order(&Order::RemoveInterface { interface: id }, &[]);
             }
             let done =
@@ -176,7 +178,7 @@ impl Node {
         self.note_ports()
     }
 
-    /// Gives a device back.
+    /// Restores a device to its owner.
     pub(super) fn close_port(&mut self, name: &str) -> Result<(), NodeError> {
         self.disconnect(name)?;
         let Some(place) = self.ports.iter().position(|port| port.name == name) else {
@@ -187,7 +189,7 @@ impl Node {
             substrate.detach_port(attachment)?;
         }
         if let Some(switch) = &mut self.switch {
-            // A switch that has just ended never learns of it.
+            // A switch that has just ended does not get the order.
             let _ = switch.order(&Order::RemovePort { port: port.id }, &[]);
         }
         if is_wire(name) {
@@ -303,7 +305,7 @@ impl Node {
         self.begin_router(index)
     }
 
-    /// Ends a router and frees all that it had.
+    /// Ends a router and frees all its resources.
     pub(super) fn remove_router(&mut self, name: &str) -> Result<(), NodeError> {
         let Some(place) = self.routers.iter().position(|router| router.plan.name == name) else {
             return Ok(());
@@ -322,7 +324,7 @@ impl Node {
         Ok(())
     }
 
-    /// Ends a router and frees its resources, as far as it still has them.
+    /// Ends a router and frees the resources that it still has.
     fn take_away(&mut self, router: &mut Router) -> Result<(), NodeError> {
         if let Some(successor) = router.successor.take() {
             self.discard(successor, "it is removed");
@@ -354,7 +356,7 @@ impl Node {
             (pool, forgotten)
         });
         if let Some(substrate) = &self.substrate {
-            // From the last one on: removed ones are not removed again.
+            // From the last one on, so that none is removed twice.
             while let Some(id) = router.interfaces.last().copied()
                 && let Some(interface) = router.plan.interfaces.get(router.interfaces.len() - 1)
             {

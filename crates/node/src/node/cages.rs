@@ -13,7 +13,7 @@ use crate::cages::{Means, State, prepare};
 use crate::router::Process;
 
 impl Node {
-    /// Has the program of a step's router be loaded.
+    /// Makes sure that the program of a step's router is loaded.
     pub(super) fn load_cage(&mut self, step: &Step) -> Result<(), Stop> {
         let (Step::AddRouter(plan) | Step::UpdateRouter { to: plan, .. }) = step else {
             return Ok(());
@@ -38,7 +38,7 @@ impl Node {
         }
     }
 
-    /// Has a thread load a program. The running program goes on meanwhile.
+    /// Loads a program in a thread. The running program continues meanwhile.
     fn begin_cage(&mut self, router: &str, plan: &CagePlan) -> Result<(), NodeError> {
         let running = self.routers.iter().find(|other| *other.plan.name == *router);
         let interfaces = running.map(|router| router.interfaces.clone()).unwrap_or_default();
@@ -61,7 +61,7 @@ impl Node {
         Ok(())
     }
 
-    /// Has programs stand where their routers' interfaces are. Costs little if they do.
+    /// Puts programs in force for their routers' interfaces. Costs little without a change.
     pub(super) fn follow_cages(&mut self) {
         let wanted: Vec<_> = self
             .routers
@@ -93,7 +93,7 @@ impl Node {
                     Ok(false) => {}
                     Err(error) => self.events.warn("router", &router, "Failed", error.to_string()),
                 },
-                // That of a router that was adopted.
+                // The state of an adopted router.
                 State::None => {
                     if let Err(error) = self.begin_cage(&router, &plan) {
                         self.events.warn("router", &router, "Failed", error.to_string());
@@ -107,8 +107,8 @@ impl Node {
         }
     }
 
-    /// Has frames go to the processes of routers that are no kernel routers any more, once these forward.
-    /// Routers whose processes do not yet.
+    /// Sends frames to the processes of former kernel routers, once these forward. Returns routers
+    /// whose processes do not forward yet.
     fn leave_cages(&self) -> HashSet<String> {
         let mut waiting = HashSet::new();
         let Some(substrate) = &self.substrate else { return waiting };
@@ -127,7 +127,7 @@ impl Node {
         waiting
     }
 
-    /// Has ports of kernel routers receive in the driver.
+    /// Makes ports of kernel routers receive in the driver.
     fn hold_ports(&mut self) -> Result<(), NodeError> {
         let Some(substrate) = &mut self.substrate else { return Ok(()) };
         for port in &mut self.ports {

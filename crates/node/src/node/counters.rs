@@ -1,4 +1,4 @@
-//! Counters of everything, gathered a few objects at a time: reading those of a thousand routers takes
+//! Counters of all objects, gathered a few at a time: reading those of a thousand routers takes
 //! tens of milliseconds.
 
 use std::collections::HashSet;
@@ -16,7 +16,7 @@ use crate::stats::{
 use crate::switch::Switch;
 
 impl Node {
-    /// The counters of the node and its switch, and the objects that have others.
+    /// The counters of the node and its switch, and the objects that have separate counters.
     pub(crate) fn stats_begun(&mut self) -> Gathered {
         let switch = self.switch.as_mut().and_then(Switch::stats);
         let at_ns = now_ns();

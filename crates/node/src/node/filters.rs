@@ -1,5 +1,5 @@
-//! The loop's part of filters: whose rules hold for an interface, where ways lead, and the actor that
-//! has the rules.
+//! The loop's part of filters: whose rules apply to an interface, the destinations of ways, and the
+//! actor with the rules.
 
 use std::collections::BTreeMap;
 use std::os::fd::AsFd;
@@ -27,7 +27,7 @@ use crate::switch::{Switch, unless_gone};
 pub(super) struct Filtering {
     pub(super) actor: FilterActor,
     pub(super) index: Index,
-    /// Rules of documents come in force.
+    /// Rules of documents take effect.
     work: Work<()>,
 }
 
@@ -47,8 +47,8 @@ impl Filtering {
 }
 
 impl Node {
-    /// Finds the rules again that were kept; and, if another node has `left` something, the
-    /// numbers that it had given.
+    /// Reads the stored rules; and, if another node has `left` objects, the numbers that it
+    /// assigned.
     pub(super) fn restore_filters(
         &mut self,
         kept: BTreeMap<String, NumberedRules>,
@@ -87,7 +87,7 @@ impl Node {
         self.filtering.actor.change(changes, reply);
     }
 
-    /// Has rules with numbers written down that are in force.
+    /// Stores rules with numbers that are in force.
     pub(crate) fn write_own(
         &mut self,
         write: OwnWrite,
@@ -103,7 +103,7 @@ impl Node {
                 node.filtering.actor.take_back(slice, back);
                 ProblemDetails::failed(error.to_string())
             });
-            // The caller may be gone.
+            // The caller may have gone.
             let _ = reply.send(answer);
         });
     }
@@ -117,7 +117,7 @@ impl Node {
         self.filtering.actor.list(slice, reply);
     }
 
-    /// Connects the actor with a switch that runs without rules; none if no switch runs.
+    /// Connects the actor with a switch that runs without rules; `None` if no switch runs.
     pub(crate) fn connect_filters(&mut self) -> Result<Option<Orders>, NodeError> {
         let Some(switch) = &mut self.switch else { return Ok(None) };
         let (orders, theirs) = Orders::new()?;
@@ -125,8 +125,8 @@ impl Node {
         Ok(unless_gone(told.map(|_| true))?.then_some(orders))
     }
 
-    /// Has a new switch get all rules, if there are some, before any interface, and its `ways` by the actor.
-    /// `then` runs in the actor's thread. Returns whether it will.
+    /// Sends all rules, if there are any, to a new switch before any interface, and lets the actor
+    /// send its `ways`. `then` runs in the actor's thread. Returns whether it will.
     pub(super) fn load_filters(
         &mut self,
         switch: &mut Switch,
@@ -142,7 +142,7 @@ impl Node {
         Ok(true)
     }
 
-    /// The same, for an adopted switch. Waits for it.
+    /// The same for an adopted switch, and waits for the end.
     pub(super) fn load_filters_now(&mut self, switch: &mut Switch) -> Result<(), NodeError> {
         let (done, outcome) = sync_channel(1);
         let then = move |loaded| drop(done.send(loaded));
@@ -154,7 +154,7 @@ impl Node {
         outcome.recv().unwrap_or_else(|_| Err(ended()))
     }
 
-    /// Sends ways to the switch, also to one that gets its rules.
+    /// Sends ways to the switch, even while it gets its rules.
     pub(crate) fn tell_ways(&mut self, ways: &[WayOrder]) -> Result<(), NodeError> {
         let orders: Vec<Order> = ways.iter().map(|(number, way)| self.way(*number, way)).collect();
         let begun = self.switch_begun.as_mut().map(|begun| &mut begun.switch);
@@ -162,7 +162,7 @@ impl Node {
         unless_gone(switch.order_all(orders.into_iter()))
     }
 
-    /// Has the switch know whose rules hold for the interfaces of a slice, or of all.
+    /// Informs the switch whose rules apply to the interfaces of a slice, or of all.
     pub(crate) fn name_filtered(&mut self, slice: Option<&str>) -> Result<(), NodeError> {
         let Some(mut switch) = self.switch.take() else { return Ok(()) };
         let told = self.tell_filtered(&mut switch, slice);
@@ -181,7 +181,7 @@ impl Node {
         });
         let orders = routers.flat_map(|router| {
             let interfaces = router.plan.interfaces.iter().zip(&router.interfaces);
-            // One without a target yet is sent with its other settings.
+            // A way without a target yet is sent together with its other settings.
             let led = interfaces.filter(|(interface, _)| self.leads_to(&interface.to).is_some());
             led.map(|(interface, id)| {
                 let filtered_by = self.filtering.by(router, interface);
@@ -191,7 +191,7 @@ impl Node {
         switch.order_all(orders)
     }
 
-    /// Sends the ways that lead to a new interface.
+    /// Sends the ways to a new interface.
     pub(super) fn tell_ways_to(
         &self,
         switch: &mut Switch,
@@ -206,7 +206,7 @@ impl Node {
         switch.order_all(ways.iter().map(|(number, way)| self.way(*number, way)))
     }
 
-    /// The order that says where a way leads.
+    /// The order with the destination of a way.
     fn way(&self, number: u16, to: &crate::filters::WayTo) -> Order {
         let leads = || {
             let router = self.routers.iter().find(|router| router.plan.name == to.router)?;

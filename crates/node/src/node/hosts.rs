@@ -22,7 +22,7 @@ const HOSTS: &str = "hosts";
 /// Work of threads on the namespaces of hosts: each costs the kernel milliseconds.
 #[derive(Default)]
 pub(super) struct HostsWork {
-    /// Hosts that do not stay are taken away: those whose programs have ended.
+    /// Removes hosts that do not stay, whose programs have ended.
     pub(super) trimmed: Work<Vec<String>>,
     /// Hosts are made: their description, and their documents as JSON.
     pub(super) made: Work<(Vec<HostStats>, String)>,
@@ -53,7 +53,7 @@ impl Node {
         let work = move || {
             let mut made = before.to_vec();
             let result = work(&instance, &mut made, &documents.hosts);
-            // True also when it has failed half-way; it comes before the result.
+            // `made` is correct also after a failure half-way; it is reported before the result.
             control.tell(|node| node.have_hosts(made));
             result
         };
@@ -61,13 +61,13 @@ impl Node {
         self.begin_work(place, purpose, work)
     }
 
-    /// These hosts are made.
+    /// Notes that these hosts are made.
     fn have_hosts(&mut self, made: Vec<Host>) {
         let former = std::mem::replace(&mut self.hosts_made, Arc::new(made));
         self.plans.free(former);
     }
 
-    /// Takes away the hosts, their interfaces and commands that do not stay.
+    /// Removes the hosts, interfaces and commands that do not stay.
     pub(super) fn trim_hosts(&mut self) -> Result<(), Stop> {
         let purpose = self.purpose("");
         let Some(ended) = self.hosts_work.trimmed.result(&purpose, drop)? else {
@@ -121,7 +121,7 @@ impl Node {
         Ok(())
     }
 
-    /// Hosts whose commands change, with their places among those that are made.
+    /// Hosts whose commands change, with their indices among the made ones.
     fn other_commands<'h>(&self, wanted: &'h [Host]) -> Vec<(usize, &'h Host)> {
         let places = self.hosts_made.iter().enumerate();
         let places: HashMap<&str, (usize, &Host)> =
@@ -133,21 +133,21 @@ impl Node {
         wanted.iter().filter_map(other).collect()
     }
 
-    /// Hosts as documents describe them, for the comparison with the actual ones.
+    /// Hosts in the form of documents, for a comparison with the actual ones.
     pub(crate) fn hosts_made(&self) -> Arc<Vec<europa_api::Host>> {
         self.hosts_made.clone()
     }
 
-    /// The same, found by itself: mended at once.
+    /// The same for a difference that the node has found: repairs it at once.
     pub(crate) fn mend_drift(&mut self, of: &Arc<Vec<europa_api::Host>>, found: Vec<HostDrift>) {
         self.note_drift(of, found);
         self.reconcile();
     }
 
-    /// Hosts that are not as they were made are known as they are: the next change, or the next
-    /// look, mends them. `of`: those that were looked at.
+    /// Notes the actual state of hosts that differ from their documents: the next change or check
+    /// repairs them. `of`: the compared hosts.
     pub(crate) fn note_drift(&mut self, of: &Arc<Vec<europa_api::Host>>, found: Vec<HostDrift>) {
-        // Those that are being changed are looked at later.
+        // Hosts that are being changed are checked later.
         let is_old = self.hosts_work.is_under_way() || !Arc::ptr_eq(of, &self.hosts_made);
         if found.is_empty() || is_old {
             return;
@@ -179,7 +179,7 @@ impl Node {
         }
     }
 
-    /// Takes over the hosts of another node that are as desired, and removes the others.
+    /// Takes over the hosts of another node that are in the desired state, and removes the others.
     pub(super) fn adopt_hosts(&mut self, documents: &Documents) -> Result<(), NodeError> {
         let wanted = hosts::text(&documents.hosts);
         let found = self.kept.records::<String>(HOSTS);
@@ -199,7 +199,7 @@ impl Node {
         hosts::remove(&self.instance)
     }
 
-    /// Takes over the ways of hosts' frames over links, as far as they are wanted.
+    /// Takes over the desired relays of hosts' frames over links.
     pub(super) fn adopt_relays(&mut self, plans: &[RelayPlan], substrate: &Substrate) {
         for found in self.kept.records("relay-") {
             let adopted = found
@@ -214,8 +214,8 @@ impl Node {
         }
     }
 
-    /// Removes the relay of a host's link. If the router stays, later frames go straight to it, and
-    /// frames under way arrive before.
+    /// Removes the relay of a host's link. If the router stays, later frames go directly to it,
+    /// after all frames in transit.
     pub(super) fn remove_relay(&mut self, port: &str) -> Result<(), NodeError> {
         let Some(place) = self.relays.iter().position(|relay| relay.plan.port == *port) else {
             return Ok(());
@@ -229,7 +229,7 @@ impl Node {
             (attachment, interface_on(&mut self.routers, port))
         {
             planned.spec.matches.clone_from(&relay.spec.matches);
-            // Before anything that comes later.
+            // Before any later frame.
             relay.flush(self.switch.as_mut());
             substrate.connect(id, &planned.spec, attachment)?;
             relay.lose_port(self.switch.as_ref(), substrate, attachment)?;
@@ -242,7 +242,7 @@ impl Node {
         self.note_matches(port)
     }
 
-    /// Sets up the relay of a host's link. The router behind is there.
+    /// Sets up the relay of a host's link. Its router must exist.
     pub(super) fn make_relay(&mut self, plan: &RelayPlan) -> Result<(), NodeError> {
         if let Some(end) = &plan.far {
             self.link_tunnels.open(end)?;

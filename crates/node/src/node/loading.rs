@@ -1,5 +1,5 @@
-//! eBPF programs, loaded by threads of their own: the verifier takes up to some hundred
-//! milliseconds for each, in which the loop serves others.
+//! eBPF programs, loaded by threads: the verifier takes up to some hundred milliseconds for each,
+//! in which the loop serves others.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -13,7 +13,7 @@ use super::beside::not_yet;
 use crate::ports::Port;
 use crate::{NodeError, wires};
 
-/// Programs that are on their way.
+/// Programs that are being loaded.
 #[derive(Default)]
 pub(super) struct Loading {
     under_way: HashSet<Program>,
@@ -21,7 +21,8 @@ pub(super) struct Loading {
 }
 
 impl Node {
-    /// Has the programs of a step be there, and has those of the steps `ahead` loaded meanwhile.
+    /// Makes sure that the programs of a step are loaded, and begins to load those of the steps
+    /// `ahead`.
     pub(super) fn load_programs(
         &mut self,
         step: &Step,
@@ -39,7 +40,7 @@ impl Node {
         let mut waits = false;
         for program in self.programs_of(step) {
             match self.loading.failed.remove(&program) {
-                // Without it, live frames and others do not take turns.
+                // Without it, live frames and others cannot alternate.
                 Some(_) if program == Program::Drained => {}
                 Some(error) => return Err(NodeError::from(error).into()),
                 None => waits |= self.load(program)?,
@@ -74,7 +75,7 @@ impl Node {
     fn programs_of(&self, step: &Step) -> Vec<Program> {
         match step {
             Step::OpenPort(document) => {
-                // The step itself says why there is no such namespace.
+                // The step itself reports a missing namespace.
                 let namespace = Port::namespace(document).ok();
                 let receive = namespace.map(|namespace| Program::receive(&namespace));
                 receive.into_iter().chain([Program::Drained]).collect()
@@ -84,8 +85,8 @@ impl Node {
         }
     }
 
-    /// Begins to load the programs by which a router's ports receive in the driver: a node that adopted them
-    /// has none yet. Returns whether some are still to come.
+    /// Begins to load the programs by which a router's ports receive in the driver: a node that
+    /// adopted the ports has none yet. Returns whether some are still being loaded.
     pub(super) fn load_for_driver(&mut self, plan: &RouterPlan) -> Result<bool, NodeError> {
         let is_one = |port: &&Port| plan.ports().any(|name| **name == port.name);
         let ports = self.ports.iter().filter(is_one);
@@ -98,7 +99,7 @@ impl Node {
         Ok(waits)
     }
 
-    /// Begins to load a program. Returns whether it is still to come.
+    /// Begins to load a program. Returns whether it is still being loaded.
     fn load(&mut self, program: Program) -> Result<bool, NodeError> {
         if self.loading.failed.contains_key(&program) {
             return Ok(false);
@@ -119,7 +120,7 @@ impl Node {
         self.loading.under_way.remove(&program);
         match (loaded, &mut self.substrate) {
             (Ok(loaded), Some(substrate)) => substrate.keep(loaded),
-            // The node has gone down meanwhile.
+            // The node has been taken down meanwhile.
             (Ok(_), None) => {}
             (Err(error), _) => drop(self.loading.failed.insert(program, error)),
         }

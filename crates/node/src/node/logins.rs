@@ -12,7 +12,7 @@ use crate::ssh::{Target, admit};
 pub(crate) struct Admitted {
     /// SLICE/ROUTER.
     pub(crate) router: String,
-    /// Where its processes start.
+    /// The namespaces and groups of its processes.
     pub(crate) base: Arc<Base>,
     /// The documents that permit it.
     pub(crate) documents: Arc<Documents>,

@@ -50,7 +50,7 @@ impl Node {
         self.clock.elapsed()
     }
 
-    /// The engine, with the machine that it works on.
+    /// Calls `work` with the engine and the machine.
     pub(super) fn with_engine<T>(&mut self, work: impl FnOnce(&mut Engine, &mut Self) -> T) -> T {
         let mut engine = std::mem::take(&mut self.engine);
         let result = work(&mut engine, self);
@@ -60,13 +60,13 @@ impl Node {
 
     /// Takes a submission; `reply` gets its outcome.
     pub(crate) fn submit(&mut self, submission: Submission, reply: Reply<Outcome>) {
-        // The caller may be gone.
+        // The caller may have gone.
         let reply = Box::new(|outcome| drop(reply.send(outcome)));
         self.engine.submit(submission, reply);
         self.more = true;
     }
 
-    /// Gives the current change a turn.
+    /// Runs a turn of the current change.
     pub(super) fn work(&mut self) {
         let now = self.time();
         self.more = self.with_engine(|engine, machine| engine.turn(machine, now));
@@ -138,7 +138,7 @@ impl Machine for Node {
             filters: self.filtering.index.in_force(),
             numbered: self.filtering.index.numbered(),
             parked: self.filtering.index.parked().clone(),
-            // One that has ended is started again by itself.
+            // A switch that has ended is restarted anyway.
             switch: self.switch.is_some() || self.switch_due().is_some(),
         }
     }
@@ -159,7 +159,7 @@ impl Machine for Node {
 
     fn check(&mut self, plans: &[Arc<RouterPlan>]) -> Result<(), Failure> {
         let trial = |plan: &Arc<RouterPlan>| {
-            // There is no switch to wake: it is tried without one.
+            // The configuration is tested without a switch to wake.
             let elements = plan.elements().map(str::to_owned);
             Ok(Trial {
                 router: plan.name.to_string(),
@@ -201,7 +201,7 @@ impl Machine for Node {
 
     fn settle(&mut self) -> Result<(), Failure> {
         unless_gone(self.follow_queues())?;
-        // An object that is reported as done is in its tables.
+        // An object that is reported as done must be in its tables.
         self.follow();
         Ok(())
     }
@@ -220,7 +220,7 @@ impl Machine for Node {
         let write = move |store: &mut dyn Store| store.change(&commit);
         self.store.write(&self.control, write, |node, written| {
             if written.is_ok() {
-                // Slices that have gone have taken their rules along.
+                // Rules are removed with their slices.
                 node.filtering.index.forget_parked();
                 node.filtering.actor.forget_parked();
             }

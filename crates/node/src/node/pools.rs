@@ -31,8 +31,8 @@ impl Node {
         }
     }
 
-    /// Frees a pool. A pool that an ended switch had not forgotten is in its lists: it keeps its
-    /// number until the next switch has emptied them.
+    /// Frees a pool. A pool that an ended switch still had is in its lists: it keeps its number
+    /// until the next switch has emptied them.
     pub(super) fn free_pool(&mut self, pool: PoolHandle, forgotten: bool) -> Result<(), NodeError> {
         if !forgotten {
             self.orphans.push(pool);
@@ -44,7 +44,7 @@ impl Node {
         Ok(())
     }
 
-    /// Frees pools that a newly started switch does not know, except those in its lists.
+    /// Frees pools that a new switch does not have, except those in its lists.
     pub(super) fn free_orphans(&mut self) {
         for pool in std::mem::take(&mut self.orphans) {
             let forgotten = self.switch.as_mut().is_some_and(|s| s.forget_pool(pool.id));
@@ -54,8 +54,8 @@ impl Node {
         }
     }
 
-    /// Makes all pools of a geometry that the steps `ahead` are going to want, and one more, if
-    /// there is none to spare: the kernel clears their memory.
+    /// Makes all pools of a geometry that the steps `ahead` need, and one more, if there is no
+    /// spare one: the kernel clears their memory.
     pub(super) fn stock_up(
         &mut self,
         geometry: Geometry,
@@ -88,7 +88,7 @@ impl Node {
         Err(not_yet())
     }
 
-    /// Has some spare pools made for each geometry in use, when there is nothing else to do.
+    /// Makes spare pools for each geometry in use, when there is no other work.
     pub(super) fn refill_stock(&mut self) {
         let busy = !self.engine.is_settled() || self.starting() > 0;
         if busy || self.spares.asked || self.substrate.is_none() || self.spares.pauses() {
@@ -122,8 +122,8 @@ impl Node {
     }
 }
 
-/// Has spare pools made by a thread that runs only on an idle core: the kernel clears 16 MiB for
-/// each, and a router that waited for its core meanwhile would lose packets.
+/// Makes spare pools in a thread that runs only on an idle core: the kernel clears 16 MiB for each,
+/// and a router that waited for its core meanwhile would lose packets.
 pub(super) struct Spares {
     orders: Sender<(Geometry, usize)>,
     /// The thread has not answered yet.
@@ -132,7 +132,7 @@ pub(super) struct Spares {
     refused: Option<Instant>,
     /// Pools that a step waits for are being made by another thread.
     needed: bool,
-    /// Why those could not be made.
+    /// The reason why pools could not be made.
     failed: Option<Error>,
 }
 

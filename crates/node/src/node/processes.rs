@@ -18,24 +18,24 @@ use crate::relays::Relay;
 use crate::router::{Process, Router};
 use crate::switch::{Switch, add_interface};
 
-/// CPU weight of the switch, of ten routers: all of them wait for it.
+/// CPU weight of the switch, equal to ten routers: all of them wait for it.
 const SWITCH_WEIGHT: u64 = 1000;
 
-/// Until a switch is looked for again whose rules are on their way.
+/// Interval of checks of a switch whose rules are being sent.
 const LOADING: Duration = Duration::from_millis(20);
 
-/// A switch whose rules and ways are on their way.
+/// A switch whose rules and ways are being sent.
 pub(crate) struct BegunSwitch {
     pub(super) switch: Switch,
-    /// Routers that have come since it was begun: ways may have led to none.
+    /// Routers added since its start: ways may have had no destination.
     pub(super) come: HashSet<RouterId>,
 }
 
-/// The ways that a switch has been told.
+/// The ways that a switch has got.
 enum ToldWays {
-    /// All but those to these routers.
+    /// All except those to these routers.
     AllBut(HashSet<RouterId>),
-    /// None.
+    /// No ways.
     No,
 }
 
@@ -43,7 +43,7 @@ impl Node {
     /// Starts a switch and sends it all objects. If it gets rules, the objects follow behind these.
     pub(super) fn start_switch(&mut self) -> Result<(), NodeError> {
         let mut switch = self.begin_switch()?;
-        // Before interfaces: no packet is to slip through.
+        // Before interfaces, so that no packet passes without rules.
         let control = self.control.clone();
         let then = move |loaded: Result<(), NodeError>| {
             control.tell(move |node| node.switch_has_filters(loaded));
@@ -55,14 +55,14 @@ impl Node {
         Ok(())
     }
 
-    /// The same at the start of a node, which waits until it is done.
+    /// The same at the start of a node, which waits for the end.
     pub(super) fn start_switch_now(&mut self) -> Result<(), NodeError> {
         let mut switch = self.begin_switch()?;
         self.load_filters_now(&mut switch)?;
         self.finish_switch(switch, &ToldWays::AllBut(HashSet::new()))
     }
 
-    /// A switch that was begun has its rules, or has ended.
+    /// A new switch has its rules, or has ended.
     fn switch_has_filters(&mut self, loaded: Result<(), NodeError>) {
         let Some(BegunSwitch { switch, come }) = self.switch_begun.take() else { return };
         let ways = ToldWays::AllBut(come);
@@ -74,7 +74,7 @@ impl Node {
         self.more = true;
     }
 
-    /// When there will be a switch.
+    /// The time of the switch's next start.
     pub(super) fn switch_due(&self) -> Option<Instant> {
         let begun = self.switch_begun.as_ref().map(|_| Instant::now() + LOADING);
         self.revival.due.or(begun)
@@ -127,10 +127,10 @@ impl Node {
         self.follow_queues()
     }
 
-    /// Has all that stands beside routers be as the documents say. Costs little if it is.
+    /// Applies the documents' settings beside routers. Costs little without a change.
     pub(super) fn follow(&mut self) {
         if let Err(error) = self.follow_queues() {
-            // After the switch has just ended, the next one gets the order at its start.
+            // If the switch has just ended, the next one gets the order at its start.
             self.events.warn("switch", "", "Failed", error.to_string());
         }
         self.follow_meters();
@@ -140,7 +140,7 @@ impl Node {
         self.follow_scene();
     }
 
-    /// Has flows signalled as the documents say.
+    /// Signals flows according to the documents.
     fn follow_signallers(&mut self) {
         // Both apart, as their logs and groups are the node's.
         let mut signallers = std::mem::take(&mut self.signallers);
@@ -154,7 +154,7 @@ impl Node {
         (self.signallers, self.routers) = (signallers, routers);
     }
 
-    /// Sets the queues of ports as the documents say.
+    /// Sets the queues of ports according to the documents.
     pub(super) fn follow_queues(&mut self) -> Result<(), NodeError> {
         let Some(switch) = &mut self.switch else { return Ok(()) };
         self.queues.follow(&self.kept, switch, &self.ports, &self.documents, &self.routers)
@@ -208,18 +208,18 @@ impl Node {
             .collect()
     }
 
-    /// A router has come: links to it lead somewhere.
+    /// Connects links to a router that was added.
     pub(super) fn tell_peers(&self, switch: &mut Switch, name: &str) -> Result<(), NodeError> {
         for (router, id) in self.peers(name) {
-            // It may be there, leading to the former router.
+            // The link may exist and lead to the former router.
             switch.order(&Order::RemoveInterface { interface: id }, &[])?;
             self.tell_interface(switch, router, id)?;
         }
         Ok(())
     }
 
-    /// A router has gone: links to it lead nowhere, and its numbers may soon be another's.
-    /// A switch that has just ended learns of it when it starts.
+    /// Disconnects links to a router that is removed, as another router may soon have its numbers.
+    /// A switch that has just ended gets this state when it starts.
     pub(super) fn tell_of_loss(&self, switch: &mut Switch, gone: &Router) {
         for (_, id) in self.peers(&gone.plan.name) {
             let _ = switch.order(&Order::RemoveInterface { interface: id }, &[]);
@@ -239,7 +239,7 @@ impl Node {
         router.pool.as_ref().map_or(Ok(()), |pool| Self::tell_pool_of(switch, router, pool))
     }
 
-    /// Tells the switch of a pool that is a router's, or will be.
+    /// Sends the switch a pool that a router has or will have.
     pub(super) fn tell_pool_of(
         switch: &mut Switch,
         router: &Router,
@@ -275,7 +275,7 @@ impl Node {
         }
     }
 
-    /// The same without the ways that lead to the interface. Returns it, if it leads somewhere.
+    /// The same without the ways to the interface. Returns the interface if it has a destination.
     fn tell_interface_alone<'r>(
         &self,
         switch: &mut Switch,
@@ -285,7 +285,7 @@ impl Node {
         let Some(pool) = &router.pool else { return Ok(None) };
         let mut all = router.plan.interfaces.iter().zip(&router.interfaces);
         let Some((interface, _)) = all.find(|(_, other)| **other == id) else { return Ok(None) };
-        // The other end of the link may come later: see `tell_peers`.
+        // The other end of the link may be added later: see `tell_peers`.
         let Some(to) = self.leads_to(&interface.to) else { return Ok(None) };
         if let To::Far(end) = &interface.to {
             let ends = Ends { from: id, to: id, most_frame_bytes: interface.spec.max_frame };
@@ -298,7 +298,7 @@ impl Node {
         Ok(Some(interface))
     }
 
-    /// Where an interface's frames go, as far as it is there.
+    /// The destination of an interface's frames, if it exists.
     pub(super) fn leads_to(&self, to: &To) -> Option<Target> {
         match to {
             To::Port(name) => {
@@ -315,7 +315,7 @@ impl Node {
         }
     }
 
-    /// Tells a switch of a relay, if its other end is there.
+    /// Sends a switch a relay, if its other end exists.
     pub(super) fn tell_relay(&self, switch: &mut Switch, relay: &Relay) -> Result<(), NodeError> {
         match (self.relay_leads_to(relay), relay.far()) {
             (Some(to), None) => relay.tell(switch, to),
@@ -329,7 +329,7 @@ impl Node {
         }
     }
 
-    /// Where a relay's frames go.
+    /// The destination of a relay's frames.
     pub(super) fn relay_leads_to(&self, relay: &Relay) -> Option<Target> {
         match &relay.plan.far {
             Some(_) => Some(Target::Tunnel),
@@ -344,7 +344,7 @@ impl Node {
             && let Some(router) = self.routers.get_mut(index)
             && router.plan.is_inline()
         {
-            // There will be one to run in.
+            // There will be a switch in which it can run.
             router.due = Some(due.unwrap_or_else(Instant::now));
             return Ok(());
         }
@@ -368,7 +368,7 @@ impl Node {
         let mut process = router.spawn(self.log(&router.plan.name)?, &self.cores_for(router))?;
         if let Some(pool) = &router.pool {
             process.begin(router, pool, self.lasting()?, &self.kept, switch)?;
-            // The tables of a kernel router's program are another matter.
+            // The tables of a kernel router's program are handled separately.
             if router.plan.cage.is_none() {
                 self.slow_paths.follow(&router.plan.name, &mut process, &self.events)?;
             }

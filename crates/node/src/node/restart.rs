@@ -1,8 +1,8 @@
 //! A router gets a new process and a new pool: on demand, or because its process has ended.
 //!
-//! On demand, the successor builds its sandbox and its graph while the old process goes on
-//! forwarding. It takes over from one frame to the next; packets in the old one's rings are lost. A
-//! successor that does not come up changes nothing.
+//! On demand, the successor builds its sandbox and its graph while the old process continues to
+//! forward. It takes over between two frames; packets in the old one's rings are lost. A successor
+//! that fails to start changes nothing.
 
 use europa_api::rest::ProblemDetails;
 use europa_substrate::PoolHandle;
@@ -13,11 +13,11 @@ use crate::control::Reply;
 use crate::router::{Asked, Process, Router};
 use crate::switch::Switch;
 
-/// A process that is to take over from another.
+/// A process that will take over from another.
 pub(crate) struct Successor {
     pub(crate) process: Process,
     pool: PoolHandle,
-    /// The request for it.
+    /// The requests for it.
     asked: Vec<Reply<Result<(), ProblemDetails>>>,
 }
 
@@ -41,7 +41,7 @@ impl Node {
         if !router.granted.covers(&router.plan)
             && let Some(process) = &mut router.process
         {
-            // Its successor could not open them as long as it lives.
+            // Its successor could not open them while it lives.
             let ended = process.body.kill().and_then(|()| process.body.wait());
             if let Err(error) = ended {
                 let _ = reply.send(Err(ProblemDetails::failed(error.to_string())));
@@ -67,8 +67,8 @@ impl Node {
         let _ = reply.send(told);
     }
 
-    /// Gives a router whose process has ended a new one, which finds the packets that arrived while
-    /// it built its sandbox and its graph.
+    /// Starts a new process for a router whose process has ended. It gets the packets that arrived
+    /// while it built its sandbox and its graph.
     pub(super) fn restart_router(&mut self, index: usize) -> Result<(), NodeError> {
         if let Some(router) = self.routers.get_mut(index)
             && let Some(successor) = router.successor.take()
@@ -97,7 +97,7 @@ impl Node {
         }
     }
 
-    /// Frees a pool that no router has sent from. The switch may know it.
+    /// Frees a pool from which no router has sent. The switch may have it.
     fn give_back(&mut self, pool: PoolHandle) -> Result<(), NodeError> {
         let forgotten = self.switch.as_mut().is_none_or(|switch| switch.forget_pool(pool.id));
         self.free_pool(pool, forgotten)
@@ -115,7 +115,7 @@ impl Node {
             Self::tell_pool_of(switch, router, pool)?;
         }
         process.begin(router, pool, self.lasting()?, &self.kept, switch)?;
-        // The tables of a kernel router's program are another matter.
+        // The tables of a kernel router's program are handled separately.
         if router.plan.cage.is_none() {
             self.slow_paths.follow(&router.plan.name, &mut process, &self.events)?;
         }
@@ -153,7 +153,7 @@ impl Node {
         }
     }
 
-    /// Ends a successor that does not take over, and says why.
+    /// Ends a successor that does not take over, with the reason.
     pub(super) fn discard(&mut self, successor: Successor, why: &str) {
         let Successor { mut process, pool, asked, .. } = successor;
         let _ = process.body.kill();
@@ -199,7 +199,7 @@ impl Node {
         }
         // A switch that has just ended learns of all this when it starts.
         let mut switch = self.switch.take();
-        // One that runs inside the switch was taken in with its pool.
+        // The switch took in a router that runs inside it together with its pool.
         if let (false, Some(switch)) = (process.body.is_inside(), &mut switch) {
             let _ = Self::tell_pool_of(switch, router, &new);
         }

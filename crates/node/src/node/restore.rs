@@ -1,4 +1,4 @@
-//! The stored objects run again; usable objects of another node go on.
+//! Starts the stored objects; usable objects of another node continue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,14 +19,14 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Reads all of it.
+    /// Reads the whole store.
     pub(super) fn load(store: &dyn Store) -> Result<Self, NodeError> {
         Ok(Self { snapshot: store.load()?, filters: store.filters()? })
     }
 }
 
 impl Node {
-    /// Starts the stored objects; of another node's objects, the usable ones go on.
+    /// Starts the stored objects; of another node's objects, the usable ones continue.
     pub(super) fn restore(&mut self, found: Found, left: bool) -> Result<(), NodeError> {
         let Snapshot { revision, documents } = found.snapshot;
         let kept: Vec<Kept> = documents.iter().map(Stored::kept).collect();
@@ -56,7 +56,7 @@ impl Node {
         Ok(())
     }
 
-    /// The desired state, to check another one against.
+    /// The desired state, for checking another one against it.
     pub(crate) fn accepted(&self) -> Accepted {
         self.engine.accepted().clone()
     }

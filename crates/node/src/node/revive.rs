@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use super::Node;
 
-/// For so long one turn starts routers again.
+/// Time in which one turn restarts routers.
 const ENOUGH: Duration = Duration::from_millis(2);
 
-/// As many of the last lines of a host's commands are shown.
+/// Number of last lines of a host's commands that are shown.
 const LAST_LINES: usize = 3;
 
 impl Node {
@@ -31,11 +31,11 @@ impl Node {
                 && let Some(exit) = process.body.ended()
             {
                 let due = match (switch_due, process.body.is_inside()) {
-                    // It begins again when the switch has, whose fault it was.
+                    // The switch caused its end, so it restarts after the switch.
                     (Some(due), true) => due,
                     _ => router.backoff.failed(now.duration_since(process.started), now),
                 };
-                // Why it ended it may have said itself.
+                // It may have reported why it ended.
                 for (_, outcome) in process.answers() {
                     router.last_end = outcome.err().unwrap_or_default();
                 }
@@ -57,7 +57,7 @@ impl Node {
         }
     }
 
-    /// Notes which hosts' commands have ended, and which of those have failed.
+    /// Notes which hosts' commands have ended, and which of them have failed.
     fn bury_shells(&mut self) {
         let mut ended = Vec::new();
         self.running.retain_mut(|(host, commands)| {

@@ -1,4 +1,4 @@
-//! From the first instruction of a node to its last.
+//! Runs a node from its start to its end.
 
 use std::fs;
 use std::fs::File;
@@ -25,11 +25,11 @@ use crate::ssh::Prepared;
 use crate::store::{RedbStore, Store as _, StoreThread};
 use crate::{Doing, Instance, Lifetime, NodeError, cores, leftovers};
 
-/// Runs the node until a request ends it. `front` starts the interface to users, and returns the way
-/// to end it.
+/// Runs the node until a request ends it. `front` starts the interface to users, and returns a
+/// function that ends it.
 ///
 /// # Errors
-/// The error that kept it from starting, or from going on.
+/// The error that prevented its start or ended it.
 pub fn run<End: FnOnce()>(
     instance: Instance,
     lifetime: Lifetime,
@@ -56,7 +56,7 @@ pub fn run<End: FnOnce()>(
     let left = leftovers::exist(&instance);
     leftovers::remove_sockets(&instance);
     if lifetime == Lifetime::Lasting {
-        // That of a node that `up` had started.
+        // The state of a node that `up` had started.
         let _ = fs::remove_file(instance.state(Lifetime::Temporary));
     }
     let mut signals = SigSet::empty();
@@ -99,7 +99,7 @@ pub fn run<End: FnOnce()>(
         tracing::warn!("{line}");
     }
     if let Some(reply) = node.farewell.take() {
-        // The caller may be gone.
+        // The caller may have gone.
         let _ = reply.send(match &farewell {
             Ok(said) => Ok(Said { lines: said.clone() }),
             Err(error) => Err(ProblemDetails::failed(error.to_string())),
@@ -117,7 +117,7 @@ pub(super) fn have_descriptors() {
     let found = getrlimit(Resource::RLIMIT_NOFILE);
     let Ok((soft, hard)) = found else { return };
     if soft < enough && setrlimit(Resource::RLIMIT_NOFILE, enough, hard.max(enough)).is_err() {
-        // Without CAP_SYS_RESOURCE the hard limit stays.
+        // Without CAP_SYS_RESOURCE the hard limit applies.
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
         if hard < FEW_DESCRIPTORS {
             tracing::warn!(

@@ -145,7 +145,7 @@ impl Node {
         Status { state: state.into(), message, details }
     }
 
-    /// True if there is a host of this name.
+    /// Whether there is a host of this name.
     pub(crate) fn has_host(&self, name: &str) -> bool {
         self.hosts.iter().any(|host| host.name == name)
     }
@@ -168,7 +168,7 @@ impl Node {
         }
     }
 
-    /// Routers that can tell where their packets are: those that run a graph.
+    /// Routers with a packet ledger: those that run a graph.
     pub(crate) fn accountable(&self) -> Vec<String> {
         let runs = |router: &&Router| {
             router.plan.program().is_empty() && router.process.as_ref().is_some_and(|one| one.ready)

@@ -81,7 +81,7 @@ impl Node {
         Ok(Taken::Done)
     }
 
-    /// Sets a port's device up for the interfaces on it.
+    /// Sets up a port's device for its interfaces.
     fn adapt_port(&mut self, name: &str, needs: Needs) -> Result<(), NodeError> {
         let Some(place) = self.ports.iter().position(|port| port.name == *name) else {
             return Ok(());
@@ -90,7 +90,7 @@ impl Node {
         let changes_device = needs.vlan && !port.needs().vlan;
         if changes_device {
             port.expect(needs)?;
-            // A node that is killed meanwhile has its successor put the device back.
+            // If this node is killed, its successor must restore the device.
             self.note_ports()?;
         }
         if let Some(port) = self.ports.get_mut(place) {
@@ -114,7 +114,7 @@ impl Node {
 
     /// Slow paths whose namespaces have vanished: they are made again.
     pub(crate) fn mend_slow_paths(&mut self, lost: Vec<String>) {
-        // A change that is under way may have taken them away.
+        // A current change may have removed them.
         if !self.engine.is_settled() {
             return;
         }
@@ -131,7 +131,7 @@ impl Node {
         self.reconcile();
     }
 
-    /// Makes uplinks whole after another program has removed a part of them.
+    /// Repairs uplinks after another program has removed a part of them.
     pub(crate) fn mend_uplinks(&mut self, lost: &str) {
         if self.engine.is_settled() && self.slow_paths.uplinks().lose() {
             self.events.warn("node", "", "Drifted", format!("{lost}: gone"));
@@ -190,7 +190,7 @@ impl Node {
         self.switch = switch;
     }
 
-    /// Gives a router another fast path, in the process that runs.
+    /// Gives a router another fast path in its running process.
     fn update_router(&mut self, plan: Arc<RouterPlan>, ticket: Ticket) -> Result<Taken, NodeError> {
         let Some(router) = self.routers.iter_mut().find(|r| r.wanted.name == plan.name) else {
             return Ok(Taken::Done);
@@ -208,8 +208,8 @@ impl Node {
         router.wanted = plan.clone();
         router.astray = false;
         if enters {
-            // From here on frames go to the program. The process forwards what it has got, and then
-            // becomes another.
+            // From here on the program gets frames. The process forwards its remaining packets, and
+            // is replaced then.
             self.follow_cages();
             std::thread::sleep(DRAIN);
         }
@@ -217,7 +217,7 @@ impl Node {
             return Ok(Taken::Done);
         };
         let Some(process) = &mut router.process else {
-            // It has not come up with its former configuration: it tries the new one at once.
+            // It failed to start with its former configuration, so it tries the new one at once.
             router.backoff.forget();
             router.due = Some(Instant::now());
             return Ok(Taken::Begun);

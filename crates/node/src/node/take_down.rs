@@ -1,4 +1,4 @@
-//! The end of everything that a node has started.
+//! Ends everything that a node has started.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::link_tunnels::LinkTunnels;
 use crate::{Doing, NodeError, grants, hosts, leftovers};
 
 impl Node {
-    /// Ends all processes. Frames of the ports go to Linux before that.
+    /// Ends all processes, after the ports' frames have been directed to Linux.
     pub(super) fn take_down_routers(&mut self) -> Result<(), NodeError> {
-        // Nothing is made any more.
+        // From here on nothing is made.
         self.substrate_work.wait();
         self.port_work.wait();
         self.hosts_work.wait();
@@ -19,7 +19,8 @@ impl Node {
         self.slow_paths.stop();
         if let Some(substrate) = &self.substrate {
             for port in &mut self.ports {
-                // A machine that goes down may have unmounted the pins before; the rest must end.
+                // A machine that shuts down may have unmounted the pins before; the other objects
+                // must end.
                 if let Some(attachment) = port.attachment.take()
                     && let Err(error) = substrate.detach_port(attachment)
                 {
@@ -66,7 +67,7 @@ impl Node {
         Ok(())
     }
 
-    /// Ends everything, and leaves nothing behind but desired state that is to last.
+    /// Ends everything, and leaves only permanent desired state.
     pub(super) fn take_down(&mut self) -> Result<Vec<String>, NodeError> {
         self.take_down_routers()?;
         self.substrate = None;

@@ -1,5 +1,5 @@
-//! Tunnels: outer headers of VXLAN follow their next hops, and links to other machines what the
-//! underlay carries.
+//! Tunnels: the outer headers of VXLAN follow their next hops, and links to other machines follow
+//! the underlay's MTU.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::ports::Port;
 
 /// How long a next hop may take to answer when a tunnel is brought up.
 pub(super) const PATIENCE: Duration = Duration::from_secs(3);
-/// How often the next hops of tunnels are looked at.
+/// Interval of checks of tunnels' next hops.
 pub(super) const TUNNELS_EVERY: Duration = Duration::from_secs(10);
 
 impl Node {
@@ -48,13 +48,13 @@ impl Node {
 }
 
 impl Node {
-    /// Has sockets for the links of a router to other machines.
+    /// Opens sockets for a router's links to other machines.
     pub(super) fn open_far_ends(&mut self, plan: &RouterPlan) -> Result<(), NodeError> {
         let mut ends = plan.interfaces.iter().filter_map(|interface| interface.to.far());
         ends.try_for_each(|end| self.link_tunnels.open(end))
     }
 
-    /// All links to other machines: each far end, and the interfaces of the near one.
+    /// All links to other machines: each far end, and the interfaces of the near end.
     pub(super) fn far_ends(&self) -> Vec<(FarEnd, Ends)> {
         let of_routers = self.routers.iter().flat_map(|router| {
             let all = router.plan.interfaces.iter().zip(&router.interfaces);
@@ -89,9 +89,9 @@ impl Node {
         far.iter().map(of).collect()
     }
 
-    /// Follows what the underlay carries, and routes that come.
+    /// Follows the underlay's MTU and new routes.
     pub(super) fn follow_far_ends(&mut self) {
-        // Steps that are under way open sockets for objects that come.
+        // Current steps open sockets for new objects.
         if !self.engine.is_settled() {
             return;
         }
@@ -102,7 +102,7 @@ impl Node {
     }
 }
 
-/// Headers that go before each frame of a tunnel: to its next hop, as Linux knows it.
+/// The outer headers of a tunnel's frames: to its next hop by Linux's tables.
 pub(super) fn encap(port: &Port, tunnel: Tunnel, patience: Duration) -> Result<Vec<u8>, NodeError> {
     let hop = europa_port::next_hop(&port.device.namespace, tunnel.remote, patience)?;
     if hop.device != port.device.index {

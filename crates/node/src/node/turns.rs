@@ -1,4 +1,4 @@
-//! How long turns of the loop take: other requests wait meanwhile.
+//! Durations of turns of the loop: other requests wait during a turn.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use nix::time::{ClockId, clock_gettime};
 /// A turn of more CPU time than this counts as long.
 const LONG: Duration = Duration::from_millis(5);
 
-/// A turn that has begun, with the CPU time of this thread after each of its parts.
+/// A turn, with the CPU time of this thread after each of its parts.
 pub(super) struct Turn {
     begun: Duration,
     last: Duration,
@@ -36,7 +36,7 @@ impl Turn {
 /// All turns.
 #[derive(Default)]
 pub(super) struct Turns {
-    /// Long ones.
+    /// Number of long ones.
     pub(super) long: u64,
     longest: Duration,
 }

@@ -1,4 +1,4 @@
-//! Periodic checks: links, devices that come and go.
+//! Periodic checks: links, and devices that appear and disappear.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +10,11 @@ use crate::drift::Made;
 use crate::ports::Port;
 use crate::router::Asked;
 
-/// How often.
+/// Interval of the checks.
 pub(super) const WATCH_EVERY: Duration = Duration::from_secs(2);
 
 impl Node {
-    /// Looks at everything, if it is time.
+    /// Checks everything, if it is due.
     pub(super) fn watch(&mut self) {
         if self.watched.elapsed() < WATCH_EVERY {
             return;
@@ -39,7 +39,7 @@ impl Node {
         }
     }
 
-    /// Has ports receive where it costs their senders least.
+    /// Selects for each port the place of reception that costs its senders least.
     fn follow_senders(&mut self) {
         let Some(substrate) = &mut self.substrate else { return };
         for port in &mut self.ports {
@@ -54,7 +54,7 @@ impl Node {
         }
     }
 
-    /// Looks at the devices of all ports. Whether to open one again.
+    /// Checks the devices of all ports. Returns whether to open one again.
     pub(super) fn probe_ports(&mut self) -> bool {
         let mut come = false;
         let mut lost = Vec::new();
@@ -107,8 +107,8 @@ impl Node {
         come
     }
 
-    /// After a line was down, another host may be on it (RFC 1122 section 2.3.2.1). Routers that
-    /// have their neighbours from Linux, or none, have no such tables.
+    /// After a link was down, another host may be on it (RFC 1122 section 2.3.2.1). Routers whose
+    /// neighbours are Linux's, or that have none, have no such tables.
     fn forget_neighbours(&mut self, port: &str) {
         for router in &mut self.routers {
             let (Some(process), Some(_)) = (&mut router.process, &router.plan.description) else {

@@ -1,4 +1,4 @@
-//! Where a port's frames are received: in the driver, or in the stack.
+//! The place where a port's frames are received: in the driver, or in the stack.
 
 use europa_api::Receive;
 use europa_port::{Device, Kind, Peer, Sent, sent_by_peer};
@@ -7,10 +7,10 @@ use europa_substrate::{PortAttachment, PortMode, Substrate, has_tc};
 use super::{Port, fault};
 use crate::NodeError;
 
-/// Least number of packets between two looks that say how a peer sends.
+/// Least number of packets between two checks that show how a peer sends.
 const TELLING: u64 = 1000;
 
-/// Whether a port is to receive by tc: see [`Receive`].
+/// Whether a port must receive by tc: see [`Receive`].
 pub(super) fn wanted(document: &europa_api::Port, device: &Device) -> Result<bool, NodeError> {
     match document.receive {
         Receive::Xdp => Ok(false),
@@ -39,7 +39,7 @@ pub(super) fn mode(generic: bool, tc: bool) -> PortMode {
 impl Port {
     /// Attaches the receive program.
     pub(crate) fn attach(&mut self, substrate: &mut Substrate) -> Result<(), NodeError> {
-        // The sender to a software device may be on this machine, or its host.
+        // The sender to a software device may be on this machine, or be its host.
         let local_sender = match &self.device.kind {
             Kind::Physical { driver } => driver == "virtio_net",
             _ => true,
@@ -66,7 +66,7 @@ impl Port {
         Ok(())
     }
 
-    /// Where it receives.
+    /// The place of reception.
     pub(crate) fn receives_by(&self) -> &'static str {
         let in_driver = self.attachment.as_ref().is_some_and(PortAttachment::is_in_driver);
         match self.mode {
@@ -76,16 +76,15 @@ impl Port {
         }
     }
 
-    /// Receives in the driver if many of the packets that the peer sends are live frames of XDP, else
-    /// by tc.
-    /// Whether that was another way before.
+    /// Receives in the driver if many of the packets that the peer sends are live frames of XDP,
+    /// otherwise by tc. Returns whether that is a change.
     pub(crate) fn follow_senders(&mut self, substrate: &mut Substrate) -> Result<bool, NodeError> {
         let auto = self.mode == PortMode::Tc && self.document.receive == Receive::Auto;
         let follows = auto && !self.caged;
         let Some(attachment) = self.attachment.as_mut().filter(|_| follows) else {
             return Ok(false);
         };
-        // A device that has gone is noticed elsewhere.
+        // The removal of a device is noticed elsewhere.
         let Ok(drops) = self.losses.read() else { return Ok(false) };
         if drops.received.wrapping_sub(self.received) < TELLING {
             return Ok(false);
@@ -103,7 +102,7 @@ impl Port {
         Ok(true)
     }
 
-    /// Receives in the driver as long as programs of routers are to run there.
+    /// Receives in the driver as long as routers' programs run there.
     pub(crate) fn hold_in_driver(
         &mut self,
         substrate: &mut Substrate,

@@ -61,8 +61,8 @@ impl Port {
         Noted { undo: self.undo.clone(), port: serde_json::to_value(record).unwrap_or_default() }
     }
 
-    /// Takes over a port that another node has made of this document, if its device is the
-    /// one that it was. None if it is another port.
+    /// Takes over a port that another node has made of this document, if its device is still the
+    /// same. `None` if it is another port.
     pub(crate) fn adopt(
         noted: &Noted,
         document: &europa_api::Port,

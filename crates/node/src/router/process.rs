@@ -31,9 +31,9 @@ pub(crate) struct Process {
     pub(crate) started: Instant,
     /// It runs its graph.
     pub(crate) ready: bool,
-    /// There was something to hear when the node looked last.
+    /// Whether there was a message at the last check.
     pub(crate) says: Cell<bool>,
-    /// It becomes a program, which cannot say that it is ready.
+    /// Whether it becomes a program, which cannot report that it is ready.
     pub(super) is_program: bool,
     /// When a program that has been executed counts as ready, if it still runs then.
     pub(super) settled: Option<Instant>,
@@ -54,7 +54,7 @@ pub(crate) enum Asked {
     Update(Ticket),
     /// A request.
     Client(Reply<Outcome>),
-    /// None: the answer came too late.
+    /// No receiver: the answer arrived too late.
     Nobody,
 }
 
@@ -78,7 +78,7 @@ impl Process {
         }
     }
 
-    /// Sends the process its settings, or has the switch take it in; [`Asked::Start`] is answered
+    /// Sends the process its settings, or lets the switch take it in; [`Asked::Start`] is answered
     /// when it is ready.
     pub(crate) fn begin(
         &mut self,
@@ -153,8 +153,7 @@ impl Process {
         kept.note(&self.name(), self.identity, &self.record)
     }
 
-    /// Notes whether it runs its graph, with everything of it in the tables: only then can
-    /// it be adopted.
+    /// Notes whether it runs its graph and is in all tables: only then can it be adopted.
     pub(crate) fn note_complete(
         &mut self,
         kept: &Kept,
@@ -184,7 +183,7 @@ impl Process {
         self.note(kept)
     }
 
-    /// Notes that a change is done, once all of it is.
+    /// Notes that a change is done, once all its answers have arrived.
     pub(crate) fn note_changed(&mut self, kept: &Kept) -> Result<(), NodeError> {
         if self.changes() || !self.record.astray {
             return Ok(());
@@ -198,12 +197,12 @@ impl Process {
         self.pending.iter().any(|pending| matches!(pending.to, Asked::Update(_)))
     }
 
-    /// It has ended: no later node can adopt it.
+    /// It has ended, so no later node can adopt it.
     pub(crate) fn forget(&self, kept: &Kept) {
         kept.forget(&self.name());
     }
 
-    /// Lets another give orders too, over this socket.
+    /// Lets another process give orders too, over this socket.
     pub(crate) fn admit(&mut self, socket: BorrowedFd<'_>) -> Result<(), NodeError> {
         let failed = |error| NodeError::Channel { who: "a router".into(), error };
         self.orders.send(&Order::Admit, &[socket]).map_err(failed)?;
@@ -212,12 +211,12 @@ impl Process {
         Ok(())
     }
 
-    /// Gives an order; its receiver gets the answer, or the reason why none came.
+    /// Sends an order; its receiver gets the answer, or the reason for its absence.
     pub(crate) fn order(&mut self, order: &Order, to: Asked) {
         self.order_with(order, &[], to);
     }
 
-    /// As [`Process::order`], with descriptors.
+    /// Like [`Process::order`], with descriptors.
     pub(crate) fn order_with(&mut self, order: &Order, descriptors: &[BorrowedFd<'_>], to: Asked) {
         let full = self.pending.len() >= MOST_PENDING;
         let sent = match full {
@@ -238,18 +237,18 @@ impl Process {
         self.pending.len() + orders <= MOST_PENDING
     }
 
-    /// Whether an answer has come, or a request has waited too long.
+    /// Whether an answer has arrived, or a request has waited too long.
     pub(crate) fn may_have_said(&self, now: Instant) -> bool {
         let due = self.pending.iter().map(|pending| pending.until).chain(self.settled);
         self.says.get() || due.into_iter().any(|due| due <= now)
     }
 
-    /// Answers that have come for the node itself; others have been handed on.
+    /// Answers for the node itself; others are passed to their receivers.
     pub(crate) fn answers(&mut self) -> Vec<(Asked, Outcome)> {
         let mut own = Vec::new();
-        // A channel that is closed belongs to a process that has ended: its exit is seen.
+        // A closed channel belongs to an ended process, whose exit is handled elsewhere.
         for _ in 0..MOST_ANSWERS {
-            // Not for as long as there are any: a router may send them faster than they are read.
+            // Not until there are none: a router may send them faster than they are read.
             let answer = match self.orders.try_receive() {
                 Ok(Some((answer, _))) => answer,
                 Ok(None) => break,

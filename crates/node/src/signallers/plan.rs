@@ -19,13 +19,13 @@ pub(crate) struct SlicePlan {
     pub(crate) flows: Vec<FlowPlan>,
 }
 
-/// A router that signals, as it was planned and as it is written.
+/// A router with signalling: its plan and its document.
 pub(crate) struct Signalling<'d> {
     pub(crate) plan: Arc<RouterPlan>,
     pub(crate) document: &'d Router,
 }
 
-/// Plans by slice. A slice without a router that signals has none.
+/// Plans by slice. A slice without signalling has none.
 pub(crate) fn plans(
     documents: &Documents,
     routers: &[Signalling<'_>],
@@ -38,7 +38,7 @@ pub(crate) fn plans(
     for (name, slice) in &mut plans {
         let flows = documents.flows.iter().filter(|flow| **flow.slice == **name);
         let mut taken = BTreeSet::new();
-        // By name, so that numbers do not depend on the order of documents.
+        // Sorted by name, so that numbers do not depend on the order of documents.
         let mut flows: Vec<&Flow> = flows.collect();
         flows.sort_by_key(|flow| flow.name.to_string());
         for flow in flows {
@@ -49,7 +49,7 @@ pub(crate) fn plans(
     plans
 }
 
-/// The number of a flow's tunnel: from its name, so that it is the same after a restart.
+/// The number of a flow's tunnel: derived from its name, so that it is the same after a restart.
 fn tunnel(slice: &str, flow: &str, taken: &mut BTreeSet<u16>) -> u16 {
     let mut number = hash(&format!("{slice}/{flow}")) as u16;
     while number == 0 || !taken.insert(number) {
@@ -101,7 +101,7 @@ fn told(documents: &Documents, router: &Signalling<'_>) -> Option<Told> {
     })
 }
 
-/// An address of a router, as the one before sees it, and whether they are neighbours.
+/// An address of a router as its predecessor reaches it, and whether they are neighbours.
 fn hop(before: Option<&Told>, router: &Told) -> HopPlan {
     let nets = |one: &Told| -> Vec<ipnet::IpNet> {
         one.interfaces.iter().flat_map(|interface| interface.addresses.clone()).collect()
@@ -115,7 +115,7 @@ fn hop(before: Option<&Told>, router: &Told) -> HopPlan {
     }
 }
 
-/// None as long as a router that it names is not there.
+/// `None` while a router that it names does not exist.
 fn flow_of(flow: &Flow, tunnel: u16, routers: &[Told]) -> Option<FlowPlan> {
     let find = |name: &str| routers.iter().find(|router| router.name == name);
     let head = find(&flow.from)?;

@@ -27,7 +27,7 @@ const MEMORY_BYTES: u64 = 256 << 20;
 const BUFFER_BYTES: usize = 1 << 20;
 /// The name under which a router's label table gets its end of that socket.
 const GRANT: &str = "connect: unix signaller";
-/// Uids of signallers are those of routers of these numbers on: no node has so many.
+/// Uids of signallers are those of routers from this number on: no node has so many.
 const FIRST_NUMBER: u32 = 50_000_000;
 /// Requests that may wait for an answer.
 const MOST_WAITING: usize = 64;
@@ -158,7 +158,7 @@ impl Process {
         Some(self.child.try_wait().ok()??.to_string())
     }
 
-    /// Ends it, and forgets it.
+    /// Ends it, and removes its record.
     pub(super) fn end(mut self, kept: &Kept) {
         kept.forget(&self.name());
         if self.child.kill(Signal::SIGKILL).is_ok()
@@ -190,7 +190,7 @@ impl Process {
         Ok(())
     }
 
-    /// Gives it a socket to each router's fast path to which it has none.
+    /// Sends it a socket to each router's fast path that it lacks.
     pub(super) fn attach(
         &mut self,
         slice: &str,
@@ -219,7 +219,7 @@ impl Process {
         Ok(())
     }
 
-    /// A router's fast path has gone, or is another one.
+    /// A router's fast path was removed or replaced.
     pub(super) fn detached(&mut self, router: &str) {
         self.attached.remove(router);
     }

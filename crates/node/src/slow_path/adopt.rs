@@ -1,4 +1,4 @@
-//! Slow paths that another node has made: taken over if they are wanted.
+//! Takes over slow paths that another node has made, if they are desired.
 
 use europa_api::{Documents, Restart};
 use europa_plan::routers;
@@ -16,8 +16,8 @@ use crate::kept::Kept;
 use crate::{Instance, NodeError};
 
 impl SlowPaths {
-    /// Takes over those that another node has made and that are wanted. `ports` are all, with
-    /// those that hosts make, whose devices are there.
+    /// Takes over desired slow paths of another node. `ports` are all ports, with those that hosts
+    /// make, whose devices exist.
     pub(crate) fn adopt(
         &mut self,
         instance: &Instance,
@@ -75,13 +75,13 @@ impl SlowPath {
                 continue;
             };
             let child = found.process.map(Child::adopt).transpose()?.flatten();
-            // How it ended while no node ran is not known.
+            // The result of a program that ended while no node ran is unknown.
             let never = daemon.policy().restart == Restart::Never;
             if child.is_some() || record.done || never {
                 self.adopted.insert(daemon.name.clone(), child);
             }
         }
-        // A program that needs one which has ended is started again with it.
+        // A program that needs an ended one is restarted with it.
         loop {
             let ended = self.daemons.iter().find(|daemon| {
                 let needs = daemon.policy().needs;

@@ -26,8 +26,8 @@ const MEMORY_BYTES: u64 = 2 << 30;
 const TASKS: u64 = 512;
 /// Their weight beside fast paths, which have 100 each.
 const CPU_WEIGHT: u64 = 50;
-/// They have one CPU's time at most: beside programs that are not Europa's, all of Europa counts
-/// as much as ten, and a fork bomb had most of it.
+/// Their limit of one CPU's time: against other programs of the machine, all of Europa has the
+/// weight of ten, and a fork bomb would use most of it.
 const CPU: CpuQuota =
     CpuQuota { quota: Some(Duration::from_millis(50)), period: Duration::from_millis(50) };
 
@@ -43,7 +43,7 @@ pub(crate) struct Base {
     pub(super) stop: Arc<AtomicBool>,
     cgroups: Cgroups,
     made: Mutex<Made>,
-    /// Held while programs read their files again.
+    /// Held while programs reload their files.
     reloading: Mutex<()>,
 }
 
@@ -81,7 +81,7 @@ impl Base {
         self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until no programs of the slow path are reloaded, and keeps it so.
+    /// Waits until no programs of the slow path reload, and prevents further reloads.
     pub(super) fn reloading(&self) -> MutexGuard<'_, ()> {
         self.reloading.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,8 +91,8 @@ impl Base {
         format!("init-{}", router.replace('/', "."))
     }
 
-    /// The control group with its limits, once the former one has gone. Without groups there is
-    /// none.
+    /// The control group with its limits, once the former one is removed. `None` without control
+    /// groups.
     pub(super) fn group(&self) -> Result<Option<Group>, NodeError> {
         self.group_in(&mut self.lock())
     }
@@ -116,7 +116,7 @@ impl Base {
         Ok(made.group.clone())
     }
 
-    /// Where a program is born: the control group, and the router's process numbers.
+    /// The control group and pid namespace in which a program starts.
     pub(crate) fn ready(&self) -> Result<(Option<Group>, OwnedFd), NodeError> {
         let mut made = self.lock();
         let group = self.group_in(&mut made)?;
@@ -166,7 +166,7 @@ impl Base {
             .doing("noting the first process of a slow path")
     }
 
-    /// Its pid namespace goes, with its last process; then its control group.
+    /// Its pid namespace ends with its last process; then its control group can be removed.
     pub(super) fn end(&self) {
         let mut made = self.lock();
         if let Some(before) = made.after.take() {

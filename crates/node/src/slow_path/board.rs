@@ -1,10 +1,10 @@
-//! Which programs of a slow path serve those that need them.
+//! The programs of a slow path that serve others.
 
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// How often each of some programs has come up.
+/// Number of starts of some programs.
 pub(super) type Times = HashMap<String, u64>;
 
 /// The messages between keepers of one slow path.
@@ -41,7 +41,7 @@ impl Board {
         self.changed.notify_all();
     }
 
-    /// A program has ended and is not started again: if it has done its task, it serves.
+    /// A program has ended and is not restarted: if it has succeeded, it serves.
     pub(super) fn done(&self, name: &str, well: bool) {
         if well { self.up(name) } else { self.down(name) }
     }
@@ -59,7 +59,7 @@ impl Board {
         needs.iter().map(of).collect()
     }
 
-    /// The first of `needs` that does not serve any more, or has come up again since.
+    /// The first of `needs` that no longer serves, or has been restarted since.
     pub(super) fn first_changed(&self, since: &Times, needs: &[String]) -> Option<String> {
         let programs = self.lock();
         // A program that it did not need at its start is not needed later.
@@ -71,7 +71,7 @@ impl Board {
         needs.iter().find(|name| !same(name)).cloned()
     }
 
-    /// Waits until something changes, at most so long.
+    /// Waits for a change, with a time limit.
     pub(super) fn wait(&self, most: Duration) {
         // A woken thread looks again, so changes in between do no harm.
         drop(self.changed.wait_timeout(self.lock(), most));
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(board.first_changed(&times, &needs), Some("zebra".to_owned()));
         board.up("zebra");
         assert_eq!(board.first_changed(&times, &needs), Some("zebra".to_owned()), "another one");
-        // Needed only since it runs: nothing to go along with.
+        // Needed only since its start, so there is no restart to follow.
         assert_eq!(board.first_changed(&Times::new(), &needs), None);
         board.done("setup", true);
         board.done("broken", false);

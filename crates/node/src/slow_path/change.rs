@@ -19,14 +19,14 @@ use crate::kept::Kept;
 use crate::{Doing, Instance, NodeError};
 
 impl SlowPath {
-    /// Makes files, programs, static routes and neighbours those of another document. Programs
-    /// are reloaded or started again later, by [`SlowPath::act`].
+    /// Changes files, programs, static routes and neighbours to those of another document.
+    /// [`SlowPath::act`] reloads or restarts programs later.
     pub(super) fn change(
         &mut self,
         instance: &Instance,
         new: &europa_api::Router,
     ) -> Result<(), NodeError> {
-        // Set first: a failed change is taken back from here.
+        // Set first: undoing a failed change begins from here.
         let old = std::mem::replace(&mut self.router, new.clone());
         let actions = slow_path_change::of_routers(&old, new, tools());
         slow_path_change::add(&mut self.pending, actions);
@@ -34,7 +34,7 @@ impl SlowPath {
         self.finish_change(instance)
     }
 
-    /// Does the rest of changes: a step that failed half-way is taken again.
+    /// Completes changes: a step that failed half-way is repeated.
     pub(super) fn finish_change(&mut self, instance: &Instance) -> Result<(), NodeError> {
         if self.before.is_empty() {
             return Ok(());
@@ -45,7 +45,7 @@ impl SlowPath {
         Ok(())
     }
 
-    /// Makes programs and files those of its document.
+    /// Changes programs and files to those of its document.
     pub(super) fn change_files(&mut self, instance: &Instance) -> Result<(), NodeError> {
         let folder = folder(&instance.directory(), &self.spec.router);
         let inode = self.spec.namespace.inode;
@@ -69,7 +69,7 @@ impl SlowPath {
         })
     }
 
-    /// Makes static routes and neighbours those of its document.
+    /// Changes static routes and neighbours to those of its document.
     pub(super) fn change_static(&self) -> Result<(), NodeError> {
         if self.before.iter().all(|old| same_static(old, &self.router)) {
             return Ok(());
@@ -90,12 +90,12 @@ impl SlowPath {
         add_static(inside, &new_routes, &new_neighbours).map_err(refused)
     }
 
-    /// Whether a change is not done.
+    /// Whether a change is incomplete.
     pub(super) fn is_unfinished(&self) -> bool {
         !self.before.is_empty() || !self.pending.is_empty()
     }
 
-    /// Carries out a change on its programs. Returns those that are to read their files again.
+    /// Carries out a change on its programs. Returns those that must reload their files.
     pub(super) fn act(&mut self, base: &Arc<Base>) -> Result<Option<Reloads>, NodeError> {
         let mut reloads: Vec<(Daemon, Reload)> = Vec::new();
         while let Some((name, action)) = self.pending.pop_first() {
@@ -112,7 +112,7 @@ impl SlowPath {
                 {
                     reloads.push((daemon, reload));
                 }
-                // One that is down has its next chance at once.
+                // A stopped program may start again at once.
                 (_, Some(daemon)) => self.keep(base, &daemon, true)?,
             }
         }
@@ -123,7 +123,7 @@ impl SlowPath {
         Ok(Some(Reloads { base: Arc::clone(base), all: reloads }))
     }
 
-    /// Has a program kept running, after its former keeper has ended.
+    /// Starts a keeper for a program, after its former keeper has ended.
     pub(super) fn keep(
         &mut self,
         base: &Arc<Base>,
@@ -131,7 +131,7 @@ impl SlowPath {
         again: bool,
     ) -> Result<(), NodeError> {
         let adopted = match self.adopted.remove(&daemon.name) {
-            // It has ended, and stays so.
+            // It has ended, and is not restarted.
             Some(None) if !again => {
                 self.board.done(&daemon.name, true);
                 return Ok(());
@@ -161,8 +161,8 @@ impl SlowPath {
 }
 
 impl SlowPaths {
-    /// Reads which programs of a router have read their files again: their names, or why one has
-    /// not.
+    /// Reads which programs of a router have reloaded their files: their names, or the reason of a
+    /// failure.
     pub(crate) fn reloaded(
         &mut self,
         kept: &Kept,

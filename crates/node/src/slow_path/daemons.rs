@@ -1,4 +1,5 @@
-//! Programs in slow paths: started after those that they need, and again when they or those end.
+//! Programs in slow paths: started after the programs that they need, and restarted when one of
+//! these ends.
 
 use std::collections::VecDeque;
 use std::fs::OpenOptions;
@@ -20,17 +21,17 @@ use super::board::{Board, Times};
 use crate::backoff::Backoff;
 use crate::{Doing, NodeError};
 
-/// How long programs have to end before they are killed.
+/// Time in which programs must end before they are killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// How often a program's keeper looks whether it is to stop.
+/// Interval at which a program's keeper checks whether it must stop.
 const LOOK: Duration = Duration::from_millis(200);
-/// How often it looks whether a program that others wait for serves them.
+/// Interval of checks whether a program serves those that wait for it.
 const LOOK_READY: Duration = Duration::from_millis(20);
 /// A program without a file that shows its readiness counts as ready after this time.
 const SETTLED: Duration = Duration::from_millis(300);
-/// A program gets this long to make the file that others wait for.
+/// Time in which a program must make the file that others wait for.
 const READY_WITHIN: Duration = Duration::from_secs(10);
-/// So many starts in this time are too many.
+/// This many starts in this time are too many.
 const OFTEN: (usize, Duration) = (3, Duration::from_secs(60));
 /// A program that waits longer than this for another one counts as failed.
 const WAITS_LONG: Duration = Duration::from_secs(3);
@@ -42,19 +43,19 @@ const CLOCK: Duration = Duration::from_millis(20);
 pub(super) struct Seen {
     /// The first of its processes, while it runs.
     pub(super) pid: Option<u32>,
-    /// Times that it was started again.
+    /// Number of restarts.
     restarts: u64,
-    /// How it ended the last time.
+    /// The result of its last end.
     last_end: Option<String>,
     /// The program that it waits for.
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_for: Option<String>,
     #[serde(skip)]
     waits_since: Option<Instant>,
-    /// When it ended by itself, the last times.
+    /// Times of its last unrequested ends.
     #[serde(skip)]
     ends: VecDeque<Instant>,
-    /// It has failed and is not started again.
+    /// It has failed and is not restarted.
     #[serde(skip)]
     failed: bool,
 }
@@ -117,7 +118,7 @@ pub(super) struct Daemon {
     pub(super) capabilities: Vec<String>,
     /// Number of the network namespace that it runs in.
     pub(super) inside: u64,
-    /// The file, as the host sees it, that is there when it serves others.
+    /// The file whose existence shows that it serves others, by its path on the machine.
     pub(super) ready_file: Option<PathBuf>,
     pub(super) policy: Arc<Mutex<Policy>>,
     pub(super) seen: Arc<Mutex<Seen>>,
@@ -128,7 +129,7 @@ pub(super) struct Daemon {
 pub(super) struct DaemonRecord {
     /// Its definition, as text.
     pub(super) daemon: String,
-    /// It has ended and stays so.
+    /// It has ended and is not restarted.
     pub(super) done: bool,
 }
 
@@ -165,7 +166,7 @@ impl Daemon {
         format!("daemon-{}.{}", self.router.replace('/', "."), self.name)
     }
 
-    /// Its definition, to tell whether another node has started the same.
+    /// Its definition, to compare it with that of a program of another node.
     pub(super) fn text(&self) -> String {
         let Daemon { router, name, command, capabilities, inside, .. } = self;
         format!("{:?}", (router, name, command, capabilities, inside))
@@ -183,7 +184,7 @@ impl Keeper {
         self.stop.load(Ordering::Relaxed) || self.base.stop.load(Ordering::Relaxed)
     }
 
-    /// Runs the program until told to stop; at first that of another node, if there is one.
+    /// Runs the program until it must stop; at first that of another node, if there is one.
     pub(super) fn keep(mut self, mut adopted: Option<Child>) {
         if let Some(before) = self.after.take() {
             // A keeper does not panic; if it did, it keeps nothing any more.
@@ -273,7 +274,8 @@ impl Keeper {
         }
     }
 
-    /// Waits for the programs that it needs: how often each was started; `None`: it is stopped.
+    /// Waits for the programs that it needs. Returns the number of their starts; `None` if it must
+    /// stop.
     fn await_needed(&self) -> Option<Times> {
         loop {
             if self.is_stopped() {
@@ -342,9 +344,9 @@ impl Keeper {
         gone.map(End::WithNeeded)
     }
 
-    /// Whether it serves those that need it.
+    /// Whether it serves programs that need it.
     fn serves(&self, began: Instant, clock: SystemTime) -> bool {
-        // One that is to end serves when it has ended.
+        // A program with an expected end serves after its end.
         if self.daemon.policy().restart != Restart::Always {
             return false;
         }

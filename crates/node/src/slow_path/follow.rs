@@ -13,7 +13,7 @@ use crate::events::Events;
 use crate::router::Process;
 use crate::{Doing, NodeError};
 
-/// A way to follow a router's Linux.
+/// A function that follows a router's Linux.
 type Follow = fn(Spec, Channel<Order, Answer>, Arc<Progress>, Notice) -> Result<(), MirrorError>;
 
 impl SlowPaths {
@@ -27,7 +27,7 @@ impl SlowPaths {
         self.follow_by(router, process, events, mirror)
     }
 
-    /// The same for a process that followed it already, told by another node.
+    /// The same for a process that another node has followed already.
     pub(crate) fn follow_on(
         &self,
         router: &str,

@@ -1,4 +1,5 @@
-//! Whether a program handles a signal: one that has just started does not yet, and ends by it.
+//! Whether a program handles a signal: just after its start it may not, and the signal would end
+//! it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -7,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-/// How long a program has to install its handler.
+/// Time for a program to install its handler.
 const STARTING: Duration = Duration::from_secs(2);
-/// How often it is looked at.
+/// Interval of the checks.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Waits until the program behind the process `waits` (a `europa daemon`) handles or ignores a
-/// signal. Returns whether it does.
+/// Waits until the program of the process `waits` (a `europa daemon`) handles or ignores a signal.
+/// Returns whether it does.
 pub(super) fn await_handler(waits: u32, signal: Signal) -> bool {
     let until = Instant::now() + STARTING;
     loop {
@@ -48,7 +49,7 @@ fn parent(pid: u32) -> Option<u32> {
     field(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "PPid:")?.parse().ok()
 }
 
-/// Whether a process catches or ignores a signal; none if unknown.
+/// Whether a process catches or ignores a signal; `None` if unknown.
 fn handles(pid: u32, signal: Signal) -> Option<bool> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let mask = |name| u64::from_str_radix(field(&text, name)?, 16).ok();
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_program_is_waited_for_until_it_handles_a_signal() {
-        // A shell that waits, one that is process 1, and the program.
+        // The shell that waits, the shell as process 1, and the program.
         for (program, wanted) in [
             ("sleep 0.3; trap : USR1; sleep 9; :", true),
             ("trap '' USR1; sleep 9; :", true),

@@ -22,7 +22,7 @@ use super::SlowPath;
 use super::daemons::{Daemon, Policy};
 use crate::{Doing, Instance, NodeError, images};
 
-/// Makes a slow path: namespace, devices, files. Nothing runs there yet.
+/// Makes a slow path: namespace, devices, files. Starts no program.
 pub(super) fn make_one(
     instance: &Instance,
     documents: &Documents,
@@ -56,7 +56,7 @@ pub(super) fn make_one(
     describe(instance, documents, ports, inside, router, plan)
 }
 
-/// A slow path whose namespace `inside`, devices and files are there.
+/// A slow path whose namespace `inside`, devices and files exist.
 pub(super) fn describe(
     instance: &Instance,
     documents: &Documents,
@@ -148,9 +148,8 @@ pub(super) fn daemons(
     Ok(daemons)
 }
 
-/// The network namespace of a router, made if it is not there, with a user namespace that it
-/// belongs to. Only a process of its own can make those: a thread cannot leave the user
-/// namespace of its process.
+/// The network namespace of a router, with its user namespace; makes it if it does not exist. Only
+/// a separate process can make these: a thread cannot leave the user namespace of its process.
 fn namespace_of(instance: &Instance, router: &str, name: &str) -> Result<Namespace, NodeError> {
     if let Some(there) = Namespace::made(name) {
         return Ok(there);
@@ -258,11 +257,11 @@ fn watch(
     ),
     outer: String,
 ) -> Result<Option<carrier::Watch>, NodeError> {
-    // A tunnel's port says nothing of the way to its other end.
+    // A tunnel's port has no information about the path to its other end.
     if matches!(interface.selector(), Selector::Vxlan(_)) {
         return Ok(None);
     }
-    // Of a wire the far end counts.
+    // For a wire, the far end counts.
     if let Some(port) = planned.to.port().filter(|port| !is_wire(port)) {
         let Some(port) = ports.iter().find(|other| **port == *other.name.value) else {
             return Ok(None);
@@ -284,7 +283,7 @@ fn watch(
                 return Ok(None);
             };
             let far = namespace::name(instance.name(), &other.slice, &other.name);
-            // The far end may not be there yet: it is made if so.
+            // The far end may not exist yet: then it is made.
             let namespace = namespace_of(instance, &other.full_name(), &far)?;
             let device = key.to_string();
             Ok(Some(carrier::Watch { namespace, device, running: false, outer }))

@@ -15,7 +15,7 @@ use crate::{Doing, Instance, NodeError};
 pub(crate) struct Missing {
     pub(super) instance: Instance,
     pub(super) documents: Arc<Documents>,
-    /// Of devices; not those of slow paths.
+    /// Ports of devices, without those of slow paths.
     pub(super) ports: Vec<Port>,
     pub(super) uplinks: Uplinks,
     /// The routers whose slow paths they are.
@@ -25,9 +25,9 @@ pub(crate) struct Missing {
 /// The result.
 pub(crate) struct Made {
     pub(super) all: Vec<SlowPath>,
-    /// Why the next one could not be made.
+    /// The reason why the next one could not be made.
     pub(super) failed: Option<NodeError>,
-    /// Plans of all routers; none if no router has a slow path.
+    /// Plans of all routers; empty if no router has a slow path.
     pub(super) plans: Vec<Result<RouterPlan, Box<Fault>>>,
     pub(super) ports: Vec<Port>,
 }

@@ -1,4 +1,4 @@
-//! Programs that read their files again, one after the other, in a thread of their own.
+//! Reloads programs one after the other, in a separate thread.
 
 use std::fs::{File, OpenOptions};
 use std::io::{PipeReader, Read, Write};
@@ -17,14 +17,14 @@ use super::daemons::{Daemon, daemon_arguments};
 use super::handlers::await_handler;
 use crate::{Doing, NodeError};
 
-/// How long a command may take.
+/// Time limit of a command.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// A program that a signal ends does so within this time.
 const SETTLED: Duration = Duration::from_millis(300);
-/// As much of a command's last output is shown.
+/// Number of bytes of a command's last output that are shown.
 const TOLD_BYTES: usize = 4096;
 
-/// The programs of a router that are to read their files again.
+/// The programs of a router that must reload their files.
 pub(crate) struct Reloads {
     pub(super) base: Arc<Base>,
     pub(super) all: Vec<(Daemon, Reload)>,
@@ -34,7 +34,8 @@ pub(crate) struct Reloads {
 pub(crate) struct Reloaded {
     /// Programs that have read their files again.
     pub(super) done: Vec<String>,
-    /// The program that could not, and those that were not tried after it, each with its way.
+    /// The program that failed, and those that were not tried after it, each with its way of
+    /// reloading.
     pub(super) left: Vec<(String, Reload)>,
     /// Why it could not.
     pub(super) why: Option<String>,
@@ -48,7 +49,7 @@ impl Reloads {
 
     /// Reloads one after the other, up to the first that fails.
     pub(crate) fn run(&self) -> Reloaded {
-        // Those of an earlier change may still be at it.
+        // A former change may still reload programs.
         let _alone = self.base.reloading();
         let mut outcome = Reloaded { done: Vec::new(), left: Vec::new(), why: None };
         for (daemon, reload) in &self.all {
@@ -106,7 +107,7 @@ fn by_signal(daemon: &Daemon, name: &str) -> Result<(), NodeError> {
 
 fn by_command(base: &Base, daemon: &Daemon, words: &[String]) -> Result<(), NodeError> {
     let waits = process(daemon)?;
-    // Its own pid namespace, so that the process numbers in its files hold.
+    // Uses its pid namespace, so that process numbers in its files are valid.
     let path = format!("/proc/{}/ns/pid_for_children", waits.pid());
     let numbers: OwnedFd = File::open(&path).doing(format!("opening {path}"))?.into();
     let (group, _) = base.ready()?;
@@ -127,7 +128,7 @@ fn by_command(base: &Base, daemon: &Daemon, words: &[String]) -> Result<(), Node
     drop(writer);
     let (exit, said) = await_end(&mut child, &mut printed)?;
     let log = base.instance.log(&format!("{}.{}", daemon.router, daemon.name));
-    // The output is in the program's log too; without that it is still shown.
+    // The output is added to the program's log too; without the log it is still shown.
     let _ = OpenOptions::new().append(true).open(log).and_then(|mut log| log.write_all(&said));
     let text = String::from_utf8_lossy(&said).trim().to_owned();
     match exit {

@@ -1,4 +1,4 @@
-//! Slow paths that go: their names at once, their programs in a thread.
+//! Removes slow paths: frees their names at once, and ends their programs in a thread.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::kept::Kept;
 use crate::{Doing, Instance, NodeError};
 
 impl SlowPaths {
-    /// Forgets a namespace that another program has removed. Returns whether there is one.
+    /// Notes that another program has removed a namespace. Returns whether it had existed.
     pub(crate) fn lose(
         &mut self,
         instance: &Instance,
@@ -31,7 +31,7 @@ impl SlowPaths {
         Ok(true)
     }
 
-    /// Takes away those of another node that were not adopted. Nothing runs there any more.
+    /// Removes those of another node that were not adopted. No process runs there.
     pub(crate) fn remove_others(&self, instance: &Instance, kept: &Kept) -> Result<(), NodeError> {
         let own: Vec<_> = self.all.keys().map(|name| folder(&instance.directory(), name)).collect();
         let entries = fs::read_dir(instance.directory().join("slow"));
@@ -58,10 +58,11 @@ impl SlowPaths {
         let folder = folder(&instance.directory(), name);
         let ids = Ids::read(&folder);
         let (router, interfaces) = (one.router.clone(), one.spec.interfaces.clone());
-        // No successor waits for these.
+        // No new slow path waits for these.
         self.reapers.retain(|_, reaper| !reaper.is_finished());
         let gone = folder.clone();
-        // The reaper gives the users back once the folder is gone: this end of the channel closes then.
+        // The reaper releases the users once the folder is removed: then this end of the channel
+        // closes.
         let (_removing, removed) = channel::<()>();
         let reap = move || {
             one.end();
@@ -75,7 +76,7 @@ impl SlowPaths {
         self.uplinks.remove(name)?;
         let outside = Namespace::named(&namespace::outside_name(instance.name())).doing(what())?;
         for interface in &interfaces {
-            // Its other end goes with it.
+            // Its other end is removed with it.
             delete_device(&outside, &outer_name(name, interface)).doing(what())?;
         }
         Namespace::delete(&namespace::name(instance.name(), &router.slice, &router.name))
@@ -83,7 +84,7 @@ impl SlowPaths {
         environment::remove(&folder).doing(what())
     }
 
-    /// Ends all programs. The namespaces are taken away by [`remove`].
+    /// Ends all programs. [`remove`] removes the namespaces.
     pub(crate) fn stop(&mut self) {
         for one in self.all.values() {
             one.stop.store(true, Ordering::Relaxed);
@@ -129,7 +130,7 @@ pub(super) fn remove_folder(path: &Path) -> Result<(), NodeError> {
     Ok(())
 }
 
-/// Takes away the namespaces and files of an instance's slow paths. Its processes are gone.
+/// Removes the namespaces and files of an instance's slow paths. Its processes must have ended.
 pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     let slow = instance.directory().join("slow");
     for entry in fs::read_dir(&slow).into_iter().flatten().flatten() {

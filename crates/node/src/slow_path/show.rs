@@ -10,7 +10,7 @@ use super::{SlowPath, SlowPaths};
 use crate::Instance;
 
 impl SlowPaths {
-    /// Each router with the name of its namespace and the inode that this had.
+    /// Each router with the name of its namespace and the inode of its former one.
     pub(crate) fn namespaces(&self, instance: &Instance) -> Vec<(String, String, u64)> {
         let of = |(router, one): (&String, &SlowPath)| {
             let name = namespace::name(instance.name(), &one.router.slice, &one.router.name);
@@ -25,7 +25,8 @@ impl SlowPaths {
         daemons.iter().map(|daemon| daemon.name.as_str()).collect()
     }
 
-    /// Packets of a router that went through its Linux because that decides on them, by reason.
+    /// Packets of a router that passed through its Linux because the fast path may not decide on
+    /// them, by reason.
     pub(crate) fn by_linux(&self, router: &str) -> Vec<(String, u64)> {
         let counts = self.all.get(router).map(|one| one.progress.counts());
         counts.into_iter().flatten().collect()
@@ -54,7 +55,7 @@ impl SlowPaths {
         Some(status)
     }
 
-    /// The faults of a router's programs, in words; none if all work.
+    /// The faults of a router's programs as text; `None` if all work.
     pub(crate) fn trouble(&self, router: &str) -> Option<String> {
         let now = Instant::now();
         let daemons = &self.all.get(router)?.daemons;

@@ -17,8 +17,8 @@ use crate::kept::Kept;
 use crate::{Doing, Instance, NodeError};
 
 impl SlowPaths {
-    /// Starts the missing programs, carries changes out on the others, and follows the link states
-    /// of all. Returns the programs that are to read their files again.
+    /// Starts the missing programs, changes the others, and follows the link states of all. Returns
+    /// the programs that must reload their files.
     pub(crate) fn start(
         &mut self,
         instance: &Instance,

@@ -9,7 +9,7 @@ use super::line::Target;
 /// The full name of the router that a user enters.
 ///
 /// # Errors
-/// Why it may not. A router of a slice without a role is not there.
+/// The reason of a refusal. A router in a slice without a role counts as missing.
 pub(crate) fn admit(
     documents: &Documents,
     user: &str,

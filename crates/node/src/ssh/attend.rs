@@ -21,12 +21,12 @@ use nix::unistd::Pid;
 use super::wire::{Begin, Order, Outcome, SessionRequest, What};
 use crate::Instance;
 
-/// How long processes of a session may take to end by themselves.
+/// Time in which processes of a session should end after a request.
 const GRACE: Duration = Duration::from_millis(200);
-/// How long they may take to end when they are killed.
+/// Time limit for their end after a kill.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// A child, and the signals that tell of it.
+/// A child, and the signals that report it.
 pub(super) struct Ward {
     child: Pid,
     signals: SignalFd,
@@ -102,7 +102,7 @@ pub fn attend(instance: &Instance) -> Result<(), String> {
     if !end_descendants(GRACE, PATIENCE) {
         eprintln!("processes of a session in {} do not end", begin.router);
     }
-    // Either end may have gone.
+    // The peer may have closed.
     let _ = peer.send(&outcome, &[]);
     let _ = node.send(&outcome, &[]);
     Ok(())
@@ -116,7 +116,7 @@ fn run(
 ) -> io::Result<Outcome> {
     keep_orphans()?;
     let ward = Ward::start(&mut command)?;
-    // Its descriptors are the child's alone.
+    // Only the child keeps these descriptors.
     drop(command);
     Ok(match ward.wait(&[peer.as_fd(), node.as_fd()])? {
         Happened::Ended(code) => Outcome::Ended(code),

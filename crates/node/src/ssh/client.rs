@@ -17,7 +17,7 @@ use super::wire::{KeyLines, KeyQuestion, Outcome, SessionRequest};
 use super::{keys_socket, session_socket};
 use crate::Instance;
 
-/// How long the answer about a key may take.
+/// Time limit for the answer about a key.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn join<Out, In>(path: &Path) -> Result<Channel<Out, In>, String>
@@ -48,11 +48,11 @@ pub fn keys(instance: &Instance, kind: &str, key: &str) -> Result<Vec<String>, S
     }
 }
 
-/// Has the node run a session of a user on this process's standard descriptors. Returns the code of
-/// its command.
+/// Runs a session of a user through the node on this process's standard descriptors. Returns the
+/// code of its command.
 ///
 /// # Errors
-/// Why there is none, or why it has ended.
+/// The reason why there is none, or why it has ended.
 pub fn session(instance: &Instance, user: &str, key: &str) -> Result<u8, String> {
     let variable = |name: &str| match std::env::var(name) {
         Ok(text) => Ok(Some(text)),
@@ -73,7 +73,7 @@ pub fn session(instance: &Instance, user: &str, key: &str) -> Result<u8, String>
     node.send(&request, &[input.as_fd(), output.as_fd(), errors.as_fd()])
         .map_err(|error| format!("asking the node: {error}"))?;
     loop {
-        // Its hang-up tells that the client has gone: sshd does not.
+        // A hang-up shows that the client has gone; sshd does not report it.
         let mut wait = [
             PollFd::new(node.as_fd(), PollFlags::POLLIN),
             PollFd::new(output.as_fd(), PollFlags::empty()),

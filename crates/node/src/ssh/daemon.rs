@@ -1,7 +1,7 @@
 //! The sshd of a node: its files, and its process.
 //!
-//! The folder `/run/europa/.ssh/NAME` has the configuration, both sockets, and the program `europa`,
-//! mounted there: a place that the account can enter, whatever the program's own folder allows.
+//! The folder `/run/europa/.ssh/NAME` has the configuration, both sockets, and the program
+//! `europa`, mounted there, because the account may have no access to the program's own folder.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -38,7 +38,7 @@ const CPU_WEIGHT: u64 = 50;
 /// The folder in which sshd locks its processes without rights in.
 const EMPTY: &str = "/run/sshd";
 
-/// Where the program `europa` is for the account.
+/// The program `europa` for the account.
 pub(super) fn program(instance: &Instance) -> PathBuf {
     instance.ssh().join("europa")
 }
@@ -53,7 +53,7 @@ pub(super) struct Daemon {
 
 struct Running {
     child: Child,
-    /// Its end tells the process to end.
+    /// Closing it ends the process.
     _stay: OwnedFd,
     since: Instant,
 }
@@ -62,7 +62,7 @@ fn refused(why: impl std::fmt::Display) -> NodeError {
     NodeError::Refused(format!("--ssh: {why}"))
 }
 
-/// The configuration. Everything that is not said here is sshd's default.
+/// The configuration. All other settings are sshd's defaults.
 fn configuration(instance: &Instance, at: SocketAddr, key: &Path) -> String {
     let (name, europa) = (instance.name(), program(instance));
     format!(
@@ -132,7 +132,7 @@ impl Daemon {
         if !checked.status.success() {
             return Err(refused(String::from_utf8_lossy(&checked.stderr).trim()));
         }
-        // sshd says it in its log only.
+        // sshd reports this only in its log.
         await_port(at).doing(format!("listening at {at} for SSH"))?;
         let (instance, backoff) = (instance.clone(), Backoff::new());
         Ok(Daemon { instance, running: None, backoff, due: Instant::now() })
@@ -187,7 +187,7 @@ impl Daemon {
     }
 }
 
-/// Waits until a port is free: the sshd of a killed node ends at its own pace.
+/// Waits until a port is free: the sshd of a killed node may end later.
 fn await_port(at: SocketAddr) -> io::Result<()> {
     let since = Instant::now();
     loop {
@@ -199,7 +199,7 @@ fn await_port(at: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// The control group of sshd; none where groups do not work.
+/// The control group of sshd; `None` if groups do not work.
 fn group(instance: &Instance) -> Option<Group> {
     let group = Cgroups::detect().ok()?.group(instance.name(), "ssh").ok()?;
     let limits = Limits {
@@ -218,8 +218,8 @@ fn config_file(instance: &Instance) -> PathBuf {
     instance.ssh().join("sshd_config")
 }
 
-/// Shows this program to the account. sshd executes only files that root alone can change: others
-/// are copied.
+/// Makes this program accessible to the account. sshd executes only files that root alone can
+/// change: others are copied.
 fn show_program(instance: &Instance) -> io::Result<()> {
     let (own, shown) = (Path::new("/proc/self/exe"), program(instance));
     let found = fs::metadata(own)?;
@@ -233,7 +233,7 @@ fn show_program(instance: &Instance) -> io::Result<()> {
     fs::set_permissions(&shown, fs::Permissions::from_mode(0o755))
 }
 
-/// The file with the key by which clients know this node, made if there is none.
+/// The file with the key that identifies this node to clients; makes it if it does not exist.
 fn host_key(folder: &Path) -> Result<PathBuf, NodeError> {
     let key = folder.join("host_key");
     if key.exists() {

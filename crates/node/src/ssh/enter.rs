@@ -21,7 +21,7 @@ use super::daemon::SSHD;
 use crate::Instance;
 use crate::program::find;
 
-/// Files of sshd inside a router: its own directory there.
+/// The directory of sshd's files inside a router.
 const INSIDE: &str = "/run/europa-ssh";
 /// `f_type` of anonymous pipes and of terminals (statfs(2)).
 const PIPES: i64 = 0x5049_5045;
@@ -34,9 +34,9 @@ pub struct Entry {
     pub terminal: bool,
     /// The kind of terminal.
     pub term: Option<String>,
-    /// An sshd, which knows the keys of `words`.
+    /// An sshd that accepts the keys of `words`.
     pub sshd: bool,
-    /// Nothing for a shell, or one command line.
+    /// Empty for a shell, or one command line.
     pub words: Vec<String>,
 }
 
@@ -48,7 +48,7 @@ pub struct Entry {
 pub fn enter(instance: &Instance, router: &str, entry: &Entry) -> Result<Infallible, String> {
     let failed = |error: io::Error| format!("entering {router}: {error}");
     init::begin_anew().map_err(failed)?;
-    // This process ends with the one that attends to it.
+    // This process ends together with `europa ssh-attend`.
     set_pdeathsig(Signal::SIGKILL).map_err(|error| failed(error.into()))?;
     setsid().map_err(|error| failed(error.into()))?;
     if entry.terminal {
@@ -74,8 +74,8 @@ pub fn enter(instance: &Instance, router: &str, entry: &Entry) -> Result<Infalli
     Err(format!("{name}: {}", command.exec()))
 }
 
-/// Gives the standard descriptors to the router's root, which may open them again by `/dev/stdout`
-/// then: terminals and pipes that sshd has made, and nothing else.
+/// Changes the owner of the standard descriptors to the router's root, which may then open them by
+/// `/dev/stdout`. Applies only to terminals and pipes that sshd has made.
 fn give_standard(environment: &Environment) -> io::Result<()> {
     let all =
         [io::stdin().as_fd().try_clone_to_owned()?, io::stdout().as_fd().try_clone_to_owned()?];
@@ -130,7 +130,7 @@ fn sshd(keys: &[String]) -> io::Result<Command> {
         if !made.success() {
             return Err(io::Error::other("no host key could be made"));
         }
-        // Another session may have made one meanwhile.
+        // Another session may have made a key meanwhile.
         let _ = fs::hard_link(&new, &key);
         let _ = fs::remove_file(&new);
         let _ = fs::remove_file(format!("{new}.pub"));

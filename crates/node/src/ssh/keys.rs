@@ -14,7 +14,7 @@ use super::wire::{KeyLines, KeyQuestion};
 use crate::Instance;
 use crate::control::Control;
 
-/// How long a question and its answer may take.
+/// Time limit for a question and its answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A key's fingerprint, as `ssh-keygen -l` shows it.
@@ -50,7 +50,7 @@ pub(super) fn answers(
         let Ok(Some((question, _))) = peer.receive_within(PATIENCE) else { return };
         let documents = control.wait(PATIENCE, |node| node.accepted_documents());
         let lines = documents.ok().and_then(|documents| line(&documents, &question, &program));
-        // The other end may have gone.
+        // The peer may have closed.
         let _ = peer.send(&KeyLines(lines.into_iter().collect()), &[]);
     }
 }

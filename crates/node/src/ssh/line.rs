@@ -1,20 +1,20 @@
-//! The words of a user: `[SLICE/]ROUTER [COMMAND...]`. The router may stand in a variable instead.
+//! The words of a user: `[SLICE/]ROUTER [COMMAND...]`. A variable may have the router instead.
 
 use std::str::FromStr;
 
 use europa_api::Name;
 
-/// The command that stands for an sshd inside the router.
+/// The command for an sshd inside the router.
 pub(super) const SSHD: &str = "@sshd";
 /// Longest line.
 const MOST_BYTES: usize = 64 << 10;
-/// So much of a wrong word is shown.
+/// Number of characters of a wrong word that are shown.
 const MOST_SHOWN: usize = 64;
 
 /// The router of a login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// None: of any slice of the user, if only one has such a router.
+    /// `None`: any slice of the user, if only one has such a router.
     pub(crate) slice: Option<String>,
     pub(crate) router: String,
 }
@@ -28,7 +28,7 @@ impl std::fmt::Display for Target {
     }
 }
 
-/// A text of a user for people: one line without control characters, and not long.
+/// A user's text for display: one line without control characters, of limited length.
 pub(super) fn shown(text: &str, most: usize) -> String {
     let mut shown = String::new();
     for c in text.chars().take(most) {
@@ -58,7 +58,7 @@ impl FromStr for Target {
     }
 }
 
-/// Router and command of a login. Without a command there is none.
+/// Router and command of a login.
 ///
 /// # Errors
 /// No router is named.
@@ -131,7 +131,7 @@ mod tests {
                         "{line:?}"
                     );
                 }
-                // A name is one, whether or not there is such a router.
+                // The word is a valid name, even without such a router.
                 (Ok((target, _)), Err("there is no")) => assert_eq!(target.router, "scp"),
                 (Err(why), Err(wanted)) => assert!(why.contains(wanted), "{line:?}: {why}"),
                 _ => panic!("{line:?} {router:?}: {found:?}"),

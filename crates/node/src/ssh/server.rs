@@ -33,7 +33,7 @@ impl Drop for Place {
     }
 }
 
-/// Answers each connection at `path` in a thread of its own, until this process ends.
+/// Answers each connection at `path` in a thread, until this process ends.
 ///
 /// # Errors
 /// The socket or the thread cannot be made.

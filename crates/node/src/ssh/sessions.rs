@@ -1,4 +1,4 @@
-//! Sessions: begun on request of `europa session`, ended when their right has gone.
+//! Sessions: begun at requests of `europa session`, ended when their user loses the right.
 
 use std::collections::HashMap;
 use std::fs::OpenOptions;
@@ -20,16 +20,16 @@ use crate::control::Control;
 use crate::events::{By, Events};
 use crate::node::logins::Admitted;
 
-/// How long a request may take to come.
+/// Time limit for a request.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long the loop may take to answer about a login, and about all sessions.
 const ANSWER: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
 /// Sessions of one user, and in all.
 const MOST: (usize, usize) = (64, 256);
-/// How long a session may take to end before its process is killed.
+/// Time in which a session must end before its process is killed.
 const GRACE: Duration = Duration::from_secs(2);
-/// So much of a command is in its event.
+/// Number of characters of a command in its event.
 const MOST_SHOWN: usize = 200;
 
 /// All sessions of a node; clones share them.
@@ -45,9 +45,9 @@ pub(super) struct Sessions {
 struct Inside {
     next: u64,
     all: HashMap<u64, Session>,
-    /// Sessions that are being begun, by user.
+    /// Sessions that are being started, by user.
     coming: HashMap<String, usize>,
-    /// None is begun any more.
+    /// No more sessions start.
     ended: bool,
 }
 
@@ -61,12 +61,12 @@ struct Session {
     attendant: Channel<Order, Outcome>,
     child: Child,
     since: Instant,
-    /// When it got the order to end.
+    /// The time of the order to end.
     told: Option<Instant>,
     outcome: Option<Outcome>,
 }
 
-/// A place of a session that is being begun.
+/// The place of a session that is being started.
 struct Place<'a> {
     sessions: &'a Sessions,
     user: &'a str,
@@ -114,7 +114,7 @@ impl Sessions {
                 "LoginRefused",
                 shown(&why, MOST_SHOWN),
             );
-            // The other end may have gone.
+            // The peer may have closed.
             let _ = peer.send(&Outcome::Refused(why), &[]);
         }
     }
@@ -136,7 +136,7 @@ impl Sessions {
         }
     }
 
-    /// Begins a session, or says why not.
+    /// Begins a session, or returns the reason of a refusal.
     fn begin(
         &self,
         request: &SessionRequest,
@@ -219,7 +219,7 @@ impl Sessions {
         })
     }
 
-    /// Forgets sessions that have ended, and ends those whose right has gone.
+    /// Removes sessions that have ended, and ends those whose user has lost the right.
     pub(super) fn look(&self) {
         self.forget_ended();
         if self.lock().all.is_empty() {
@@ -297,10 +297,10 @@ impl Session {
         admit(documents, &self.user, &self.key, &target).map(drop)
     }
 
-    /// Tells it to end.
+    /// Orders it to end.
     fn tell(&mut self, why: String) {
         self.told = Some(Instant::now());
-        // One that does not listen is killed later.
+        // A process that does not react is killed later.
         let _ = self.attendant.try_send(&Order::End(why));
     }
 

@@ -20,7 +20,7 @@ pub(super) struct KeyLines(pub(super) Vec<String>);
 pub(super) struct SessionRequest {
     /// The user, from the forced command.
     pub(super) user: String,
-    /// The fingerprint of its key, from there.
+    /// The fingerprint of its key.
     pub(super) key: String,
     /// The other end, as sshd has it in `SSH_CONNECTION`.
     pub(super) from: String,
@@ -37,7 +37,7 @@ pub(super) struct SessionRequest {
 pub(super) enum Outcome {
     /// The command has ended with this code.
     Ended(u8),
-    /// It was refused, or ended before its command; with the reason.
+    /// The session was refused, or ended before its command; with the reason.
     Refused(String),
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Begin {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     Begin(Begin),
-    /// Everything of the session ends, for this reason.
+    /// End all processes of the session, for this reason.
     End(String),
 }
 

@@ -32,7 +32,7 @@ const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 /// A store in one file.
 pub struct RedbStore {
     path: PathBuf,
-    /// `None` only where it could not be opened again.
+    /// `None` only if it could not be opened again.
     database: Option<Database>,
 }
 
@@ -49,7 +49,7 @@ fn access<T, E: Into<redb::Error>>(
     result.map_err(|error| StoreError::Access { what: what(), error: error.into().to_string() })
 }
 
-/// Reads data that may be damaged. The database takes much for granted: it panics.
+/// Reads data that may be damaged, for which the database may panic.
 fn careful<T>(path: &Path, read: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
         Err(StoreError::Damaged {
@@ -86,7 +86,7 @@ fn numbered(line: &str) -> Result<(u32, &str), StoreError> {
     Ok((number, rule))
 }
 
-/// Removes rules of a slice, where there is no text, and makes others, in this order.
+/// Removes rules of a slice that have no text, and adds others, in this order.
 fn change_rules(
     table: &mut Table<'_, (&'static str, u32), &'static str>,
     what: impl Fn() -> String + Copy,
@@ -150,7 +150,7 @@ impl RedbStore {
 
     fn open_database(path: &Path) -> Result<Database, StoreError> {
         let what = || format!("opening {}", path.display());
-        // One that panics does so again when it is dropped.
+        // A database that panicked would panic again when dropped.
         let database = ManuallyDrop::new(access(what, Database::create(path))?);
         let prepared = Self::prepare(&database, path);
         let database = ManuallyDrop::into_inner(database);
@@ -182,8 +182,8 @@ impl RedbStore {
         access(what, writing.commit())
     }
 
-    /// Begins a change. After a failure of the disk, a full one for example, the database wants to
-    /// be opened again.
+    /// Begins a change. After a failure of the disk, such as a full disk, the database must be
+    /// opened again.
     fn begin_write(&mut self) -> Result<WriteTransaction, StoreError> {
         let begun = self.database.as_ref().map(Database::begin_write);
         if let None | Some(Err(TransactionError::Storage(StorageError::PreviousIo))) = begun {

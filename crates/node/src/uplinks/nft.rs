@@ -25,7 +25,7 @@ fn call(arguments: &[&str], input: &str) -> Result<Output, NodeError> {
         .spawn()
         .doing("starting nft")?;
     if let Some(mut stdin) = child.stdin.take() {
-        // One that has ended early says why.
+        // If `nft` has ended early, its output has the reason.
         let _ = stdin.write_all(input.as_bytes());
     }
     child.wait_with_output().doing("waiting for nft")
@@ -42,7 +42,7 @@ pub(super) fn run(script: &str) -> Result<(), NodeError> {
     if output.status.success() { Ok(()) } else { Err(failed(&output)) }
 }
 
-/// A table of the family `inet` as JSON; none if it is not there.
+/// A table of the family `inet` as JSON; `None` if it does not exist.
 pub(super) fn list(table: &str) -> Result<Option<String>, NodeError> {
     let output = call(&["-j", "list", "table", "inet", table], "")?;
     if output.status.success() {
@@ -61,8 +61,8 @@ pub(super) fn chains() -> Result<String, NodeError> {
     }
 }
 
-/// Removes a table of the family `inet`, if it is there.
+/// Removes a table of the family `inet`, if it exists.
 pub(super) fn delete(table: &str) -> Result<(), NodeError> {
-    // Without the first command, the second one fails if there is none.
+    // Without the first command, the second one would fail if the table does not exist.
     run(&format!("add table inet {table}\ndelete table inet {table}\n"))
 }

@@ -20,12 +20,12 @@ use super::Uplink;
 const FIRST_PORT: u32 = 1024;
 /// The ports of a slice, for each address and port at the other end.
 const PORTS: u32 = 512;
-/// So many slices have ranges.
+/// Number of slices with ranges.
 pub(super) const RANGES: u32 = (32_768 - FIRST_PORT) / PORTS;
 /// Most connections of a slice.
 const CONNECTIONS: u32 = 1024;
 
-/// How the names of slices' chains begin.
+/// Prefix of the names of slices' chains.
 const SLICE: &str = "slice-";
 
 /// The first and the last port of a slice's range.
@@ -34,7 +34,7 @@ pub(super) fn ports(number: u32) -> (u32, u32) {
     (first, first + PORTS - 1)
 }
 
-/// The numbers of slices: those that had one keep it.
+/// The numbers of slices: existing ones are kept.
 ///
 /// # Errors
 /// No number is left for this slice.
@@ -67,7 +67,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Reads what `nft -j list table` prints.
+    /// Reads the output of `nft -j list table`.
     pub(super) fn parse(text: &str) -> Found {
         let mut found = Found::default();
         let all: Value = serde_json::from_str(text).unwrap_or_default();
@@ -98,7 +98,7 @@ impl Found {
 /// A chain of the table.
 struct Chain {
     name: String,
-    /// Where the kernel begins it; not at all if other chains lead to it.
+    /// The kernel's hook that begins it; `None` if other chains lead to it.
     hook: Option<&'static str>,
     rules: Vec<String>,
 }
@@ -113,7 +113,7 @@ fn set(values: impl Iterator<Item = String>) -> String {
     format!("{{ {} }}", values.collect::<Vec<_>>().join(", "))
 }
 
-/// All chains of the table. Those that others lead to come first.
+/// All chains of the table. Target chains come before chains that lead to them.
 fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>) -> Vec<Chain> {
     let device = |uplink: &Uplink| format!("\"{}\"", uplink.device());
     let devices = set(uplinks.iter().map(device));
@@ -208,8 +208,8 @@ fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>) -> Vec<Chain> {
     all
 }
 
-/// Commands for `nft` that make the table, all of them or none. Chains of
-/// slices in `found` stay, as they know the slices' connections.
+/// Commands for `nft` that make the table, all of them or none. Chains of slices in `found` stay,
+/// because they count the slices' connections.
 pub(super) fn script(
     table: &str,
     uplinks: &[Uplink],
@@ -281,7 +281,7 @@ mod tests {
         }
         assert!(!first.contains("flush") && !first.contains("delete"), "{first}");
 
-        // As if it were there; `b` goes, and `c` has lost its rule.
+        // As if the table existed; `b` is removed, and `c` has lost its rule.
         let mut found = Found::default();
         for chain in chains(&uplinks, &slices) {
             found.rules.insert(chain.name, chain.rules.len());

@@ -41,7 +41,7 @@ fn said(from: &str, to: &str, tools: Tools) -> String {
     assert!(ROUTER.contains(from), "{from}");
     let new = slow_path(&ROUTER.replace(from, to));
     let there = in_words(&slow_path(ROUTER), &new, tools);
-    // Taking it back concerns the same ones.
+    // The inverse change affects the same programs.
     let back = in_words(&new, &slow_path(ROUTER), tools);
     let words = |text: &str| text.replace("start", "_").replace("stop", "_");
     if !there.contains("start ") || there.contains("restart") {
@@ -64,10 +64,10 @@ fn who_notices_a_change() {
         // No document names it.
         ("text: other", "text: else", "reload bird, ospfd, web, zebra"),
         ("    - {path: /run/other, text: other}\n", "", "reload bird, ospfd, web, zebra"),
-        // Another command; those that need it go along.
+        // Another command; programs that need it restart too.
         ("zebra.conf]}", "zebra.conf, --log, stdout]}", "restart ospfd, zebra"),
         ("dev, lo]", "dev, x]", "restart once"),
-        // Nothing that runs is concerned.
+        // No running program is affected.
         ("reload: HUP", "reload: USR1", ""),
         ("restart: never", "restart: on-failure", ""),
         ("reload: HUP}", "reload: HUP, needs: [bird]}", ""),
@@ -76,7 +76,7 @@ fn who_notices_a_change() {
         ("text: \"router ospf\"", "text: \"\"", "restart ospfd"),
         // Comes and goes.
         ("name: web", "name: www", "start www; stop web"),
-        // A file that hides one of the host's as none did before.
+        // A file that hides one of the host's for the first time.
         (
             "    - {path: /run/other, text: other}\n",
             "    - {path: /run/other, text: other}\n    - {path: /etc/passwd, text: x}\n",

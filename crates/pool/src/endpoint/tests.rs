@@ -33,7 +33,7 @@ fn a_place_that_nobody_fills_is_passed_over_after_a_while() {
     router.receive(0, &mut batch, 256);
     assert_eq!((batch.len(), router.gaps[0]), (1, None));
     assert!(!router.has_input());
-    // A place that is filled late is none.
+    // An entry that is filled late is no gap.
     assert!(substrate.rx(0).fill(3, Word::frame(slot(1), 256, 60, 0)));
     router.receive(0, &mut batch, 256);
     assert!(substrate.rx(0).fill(2, Word::frame(slot(2), 256, 60, 0)));
@@ -142,14 +142,14 @@ fn super_packets_go_round_and_their_slots_never_get_lost() {
         }
     }
     assert_eq!((free(), router.long.as_ref().unwrap().free(), router.strange), (14, 2, 0));
-    // One that comes after the router has ceased to take them.
+    // A super-packet that arrives after the router has stopped accepting them.
     router.set_takes_long(false);
     receive_long(&substrate, recycle.take().unwrap().slot() & 15, 200);
     router.receive(0, &mut batch, 256);
     router.balance();
     assert_eq!((batch.len(), router.refused_long, free()), (0, 1, 13));
     assert_eq!(substrate.long_fill().snapshot().count(), 1);
-    // One that the router has in its stock, and one that it has not got.
+    // A slot in the router's stock, and one that it has not got.
     receive_long(&substrate, 0, 201);
     router.receive(0, &mut batch, 256);
     assert_eq!(router.strange, 1);
@@ -175,7 +175,7 @@ fn what_a_router_drops_goes_back_to_reception() {
 fn nonsense_in_the_receive_ring_is_counted_not_believed() {
     let (mut router, substrate) = pair(64);
     let mut batch = Batch::new();
-    // A slot that the router has in its stock; one out of range; a frame too long.
+    // A slot in the router's stock; one out of range; a frame that is too long.
     substrate.rx(0).fill(0, Word::frame(0, 256, 60, 0));
     substrate.rx(0).fill(1, Word::frame(40, 1000, 2000, 0));
     substrate.rx(0).fill(2, Word::frame(40 + 64, 256, 60, 0));

@@ -33,7 +33,7 @@ pub(crate) struct Source {
     pub(crate) queue: Id,
     /// Bytes a second; `None` always has packets waiting.
     pub(crate) bytes: Option<f64>,
-    /// Of each packet; `None` mixes.
+    /// Length of each packet; `None` mixes lengths.
     pub(crate) length: Option<u32>,
     next_ns: u64,
     random: Random,
@@ -78,7 +78,7 @@ pub(crate) fn run(
         (0..sources.len()).filter(|number| sources[*number].bytes.is_some()).collect();
     if from_ns == 0 {
         for (number, source) in sources.iter_mut().enumerate() {
-            // Enough that a turn never empties a queue that has to stay full.
+            // Enough packets that a turn never empties a queue that must stay full.
             let packets = if source.bytes.is_none() { 12 } else { 0 };
             (0..packets).for_each(|_| {
                 source.send(tree, number, 0);

@@ -24,7 +24,7 @@ pub(crate) fn add(registry: &mut Registry) {
     registry.add::<Clock>();
 }
 
-/// Panics at a packet that says 9.
+/// Panics at a packet with a 9.
 #[derive(Default)]
 struct Trip;
 
@@ -68,7 +68,7 @@ impl Element for Hoard {
     }
 }
 
-/// Says nothing about where it may run.
+/// Has no statement about its place.
 #[derive(Default)]
 struct Outside;
 
@@ -78,7 +78,7 @@ impl Class for Outside {
 
 impl Element for Outside {}
 
-/// Says how late it is.
+/// Stores the time of its run.
 #[derive(Default)]
 struct Clock;
 
@@ -147,7 +147,7 @@ impl Bench {
         pool.format(&[]);
         let (node, theirs) = pair().unwrap();
         let log = File::from(memfd_create(c"log", MFdFlags::MFD_CLOEXEC).unwrap());
-        // No other node will come.
+        // There will be no other node.
         let nobody = File::open("/dev/null").unwrap().into();
         let orders = Served::new(Channel::new(theirs), nobody);
         let guest = Guest::new(orders, pool.clone(), log.try_clone().unwrap().into());
@@ -164,7 +164,7 @@ impl Bench {
         }
     }
 
-    /// With this configuration, and beside it nothing from `in` and to `out` if it has none.
+    /// A bench with this configuration; adds unused `in` and `out` if the configuration lacks them.
     fn running(configuration: &str) -> Bench {
         let mut bench = Bench::new();
         assert!(matches!(bench.ask(&start(configuration)), Ok(Answer::Done(_))));
@@ -217,7 +217,7 @@ impl Bench {
         self.guest.turn(Instant::now(), &mut self.stock)
     }
 
-    /// Turns until there is nothing to do: one, and more if it is cut.
+    /// Runs turns until there is no work: one, and more if it is cut.
     fn turns(&mut self) -> Result<(), String> {
         for _ in 0..10 {
             if !self.wants_turn() {
@@ -268,7 +268,7 @@ fn frames_pass_and_nothing_to_do_asks_for_no_turn() {
 #[test]
 fn what_found_no_room_goes_when_there_is_some() {
     let mut bench = Bench::running(&through("Queue(8)"));
-    // Has the effect of an earlier frame that still has the place.
+    // Has the effect of an earlier frame that still occupies the entry.
     assert!(bench.pool.tx(1).fill(0, Word::free(0)));
     bench.receive(2);
     bench.turns().unwrap();
@@ -371,8 +371,7 @@ fn a_panic_ends_the_router_and_nothing_else() {
     victim.guest.tell_end(&why);
     let told = victim.node.try_receive().unwrap().unwrap().0;
     assert!(matches!(told, Answer::Ended(told) if told == why));
-    // The present size of its memory is unknown: a backtrace keeps the parts of the program that it
-    // has read.
+    // The present size of its memory is unknown: a backtrace caches parts of the program.
     drop(victim);
     other.receive(2);
     other.turns().unwrap();
@@ -392,7 +391,7 @@ fn a_circle_is_cut_at_the_budget() {
         turns_ns.push(bench.guest.stats().spent_ns - before);
     }
     let stats = bench.guest.stats();
-    // On a fast machine most rounds come to the engine's own end first, after 4096 batches.
+    // On a fast machine most rounds reach the engine's own limit of 4096 batches first.
     assert!(stats.cut > 0, "{stats:?}");
     assert!(stats.overruns < 8, "{stats:?}");
     // The median, as the machine may take the core away in the middle of some turns.
@@ -420,7 +419,7 @@ fn who_is_far_too_long_again_and_again_is_ended() {
         }
         bench.take_sent();
     };
-    // A turn in which the core is taken away is cut before the element that is slow.
+    // A turn in which the core is taken away is cut before the slow element.
     let stats = bench.guest.stats();
     assert!((STRIKES..=turns).contains(&(stats.overruns as u32)), "{turns} turns: {stats:?}");
     assert!(why.contains("and may take 50 us"), "{why}");
@@ -435,7 +434,7 @@ fn who_is_far_too_long_now_and_then_goes_on() {
             bench.guest.charge(counts).unwrap();
         }
     }
-    // Every second one is too much: 4 strikes and 1 made up for, until there are 32.
+    // Every second turn is too long: 4 strikes and 1 compensated, until there are 32.
     let ended =
         (0..100).find(|turn| bench.guest.charge(if turn % 2 == 0 { long } else { 0 }).is_err());
     assert_eq!(ended, Some(20));
@@ -451,7 +450,7 @@ fn a_quota_of_memory_is_kept() {
     let why = why.expect("a megabyte is too much");
     assert!(why.contains("bytes of memory, and may take 1000000"), "{why}");
     drop(bench);
-    // Where the graph alone is too large, it does not start.
+    // If the graph alone is too large, it does not start.
     let mut bench = Bench::new();
     let large = "FromDevice(in) -> Discard; Idle -> ToDevice(out); FromDevice(out) -> Discard;
                  Idle -> Queue(1000000) -> Discard;";

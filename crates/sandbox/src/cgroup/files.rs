@@ -8,7 +8,7 @@ use std::path::Path;
 use super::failed;
 use crate::error::SandboxError;
 
-/// Writes a value; the kernel wants it in one `write`.
+/// Writes a value; the kernel requires a single `write`.
 pub(super) fn write(path: &Path, value: impl Display) -> Result<(), SandboxError> {
     fs::write(path, value.to_string()).map_err(|source| failed(path, source))
 }
@@ -37,7 +37,7 @@ fn number(path: &Path, text: &str) -> Result<u64, SandboxError> {
     })
 }
 
-/// Names of the folders in `path`; none if it does not exist.
+/// Names of the folders in `path`; empty if it does not exist.
 pub(super) fn folders(path: &Path) -> Result<Vec<String>, SandboxError> {
     let entries = match fs::read_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -13,7 +13,7 @@ use super::failed;
 use crate::error::SandboxError;
 use crate::spawn::{open, send_signal};
 
-/// How long killed processes may take to go. Unmapping gigabytes takes a while.
+/// Time limit for killed processes to end. Unmapping gigabytes takes long.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Sends SIGKILL to every process in the group.
@@ -28,11 +28,11 @@ pub(super) fn kill_all(folder: &Path) -> Result<(), SandboxError> {
                 folder.display()
             )));
         }
-        // The number may belong to another process by now: hold the process, then check again
-        // whether it is the one in the group.
+        // The number may belong to another process by now: open the process, then check again
+        // whether it is in the group.
         let Some(pidfd) = open(pid)? else { continue };
         if processes(folder)?.contains(&pid) {
-            // Ended in between, most likely; whether it is gone is seen at removal.
+            // It has probably ended in between; removal detects a remaining one.
             let _ = send_signal(pidfd.as_fd(), Signal::SIGKILL);
         }
     }

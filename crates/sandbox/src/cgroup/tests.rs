@@ -82,7 +82,7 @@ fn version_1() {
     assert_eq!(cgroups.names("i").expect("read"), ["r"]);
     assert_eq!(cgroups.names("other").expect("read"), Vec::<String>::new());
 
-    // Groups below another: with limits of their own, and before it, as they go first.
+    // Groups below another one, with their own limits; they are removed first.
     let below = cgroups.group("i", "s/a").expect("made");
     let above = cgroups.group("i", "s").expect("made");
     above.set(&limits()).expect("set");

@@ -1,4 +1,4 @@
-//! The system calls of each role, and why. Everything that is not here is forbidden.
+//! The system calls of each role, with reasons. All other calls are forbidden.
 
 use libc::{
     CLONE_NEWCGROUP, CLONE_NEWIPC, CLONE_NEWNET, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWUSER,
@@ -47,7 +47,7 @@ const fn when(number: c_long, tests: &'static [Test]) -> Call {
 const SIOCETHTOOL: u64 = 0x8946;
 /// The `bpf` command that runs a program, which libc does not name either.
 const BPF_PROG_TEST_RUN: u64 = 10;
-/// A thread has none of these.
+/// Flags that a thread does not have.
 const NEW_NAMESPACE: i32 = CLONE_NEWNS
     | CLONE_NEWNET
     | CLONE_NEWIPC
@@ -223,7 +223,7 @@ pub(super) const SHARED_MEMORY: &[Group] = &[
         calls: &[
             when(libc::SYS_fcntl, &[Test::Equal(1, libc::F_GET_SEALS as u64)]),
             any(libc::SYS_fstatfs),
-            // libc's form of fstat: of the descriptor itself. There are no files to name.
+            // libc's form of fstat for a descriptor. There are no files to name.
             when(libc::SYS_newfstatat, &[Test::Equal(3, libc::AT_EMPTY_PATH as u64)]),
         ],
     },
@@ -282,7 +282,7 @@ const SWITCH: &[Group] = &[
     },
 ];
 
-/// A program may have Europa's router in it, with elements of the owner.
+/// A program may contain Europa's router, with elements by the owner.
 const PROGRAM: &[Group] = &[
     CONTROL,
     POLLER,
@@ -360,8 +360,8 @@ const PROGRAM: &[Group] = &[
     },
 ];
 
-/// Calls of libraries that mean no harm: they fail with `EPERM` and the library goes
-/// on. In Europa's own roles a panic must still be able to say where it happened.
+/// Calls that harmless libraries make: they fail with `EPERM` and the library continues. In
+/// Europa's own roles a panic must still be able to print its place.
 const REFUSED: &[Group] = &[
     Group {
         reason: "backtraces, available_parallelism and locale look-ups open files; there are none",
@@ -411,7 +411,7 @@ const PROGRAM_REFUSED: &[Group] = &[Group {
         any(libc::SYS_sched_setscheduler),
         #[cfg(target_arch = "x86_64")]
         any(libc::SYS_arch_prctl),
-        // Python would like to keep its compiled files.
+        // Python tries to store its compiled files.
         #[cfg(target_arch = "x86_64")]
         any(libc::SYS_mkdir),
         #[cfg(target_arch = "x86_64")]

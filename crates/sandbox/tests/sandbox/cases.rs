@@ -58,7 +58,7 @@ fn escapes(role: &str, wanted: fn(&Escape) -> Option<Outcome>) {
     assert!(wrong.is_empty(), "{role}: {wrong:#?}");
 }
 
-/// A field of `/proc/PID/status`, words separated by one blank.
+/// A field of `/proc/PID/status`, with words separated by one blank.
 fn status(started: &Started, field: &str) -> String {
     let text =
         fs::read_to_string(format!("/proc/{}/status", started.child.pid())).expect("it runs");
@@ -142,7 +142,7 @@ fn no_user_namespace() {
 }
 
 fn only_named_descriptors() {
-    // Held by this process without close-on-exec: must not get through either.
+    // Open in this process without close-on-exec: it must not reach the child either.
     let leak = File::open("/etc/passwd").expect("there");
     // SAFETY: changes a flag of a descriptor that we own.
     unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&leak), libc::F_SETFD, 0) };
@@ -317,7 +317,7 @@ fn program_runs_from_its_mounts() {
     assert!(matches!(exit, Exit::Code(code) if code != 0), "{exit:?}: {log}");
 }
 
-/// A group for a test, away from those of running instances.
+/// A group for a test, apart from those of running instances.
 fn group(name: &str) -> (Cgroups, Group) {
     let cgroups = Cgroups::detect().expect("readable");
     let group = cgroups.group(&instance(), name).expect("made");
@@ -360,7 +360,7 @@ fn leftovers_are_killed_and_removed() {
     let mut started = start("router", "return", Some(&left), &[]);
     started.ready();
     drop(left);
-    // As the next run of the node finds it.
+    // The same state as for the next run of the node.
     let cgroups = Cgroups::detect().expect("readable");
     assert_eq!(cgroups.names(&instance()).expect("read"), ["left"]);
     cgroups.group(&instance(), "left").expect("there").remove().expect("removed");
@@ -404,8 +404,8 @@ fn doctor_names_everything() {
     );
 }
 
-/// From `spawn` to the first byte that the sandboxed process says, control group and
-/// all namespaces included; and with 64 alive at once, as `europa up` starts them.
+/// Time from `spawn` to the first byte from the sandboxed process, with control group and all
+/// namespaces; and with 64 processes at once, as in `europa up`.
 fn start_is_fast() {
     let (cgroups, group) = group("fast");
     let mut times = Vec::new();
@@ -416,7 +416,7 @@ fn start_is_fast() {
         let mut byte = [0];
         started.control.read_exact(&mut byte).expect("it speaks");
         times.push(begin.elapsed());
-        // First 64 one after the other, so that burying one meets making the next.
+        // First 64 in sequence, so that ending one overlaps with starting the next.
         if round < 64 { end(started) } else { alive.push(started) }
     }
     alive.into_iter().for_each(end);
@@ -424,7 +424,7 @@ fn start_is_fast() {
         times.sort();
         let at = |share: usize| times[(times.len() - 1) * share / 100];
         println!("start, {what}: median {:?}, 90 % {:?}, slowest {:?}", at(50), at(90), at(100));
-        // 2.4 ms on a quiet machine; a busy one must not fail for being busy.
+        // 2.4 ms on an idle machine; a busy one must not fail.
         assert!(at(50) < Duration::from_secs(1), "something waits that should not");
     }
     group.remove().expect("removed");

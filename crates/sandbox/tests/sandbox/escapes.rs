@@ -1,4 +1,4 @@
-//! Ways out, each one system call, and the required result.
+//! Escape attempts, each one system call, with the required result.
 
 use libc::*;
 
@@ -7,7 +7,7 @@ use libc::*;
 pub(crate) enum Outcome {
     /// The filter kills the process.
     Killed,
-    /// The call fails with this.
+    /// The call fails with this error.
     Fails(i32),
     /// The call works.
     Works,
@@ -30,8 +30,8 @@ pub(crate) struct Escape {
     pub unfiltered: Option<Outcome>,
 }
 
-/// Stands for the address of "/etc/passwd"; addresses are not constants, so
-/// `inside::resolve` puts them in.
+/// Represents the address of "/etc/passwd"; addresses are not constants, so `inside::resolve`
+/// inserts it.
 pub(crate) const PASSWD: usize = usize::MAX - 1;
 /// Same, of "/".
 pub(crate) const ROOT: usize = usize::MAX - 2;
@@ -116,13 +116,13 @@ pub(crate) const ESCAPES: &[Escape] = &[
     all("dumpable again", SYS_prctl, [PR_SET_DUMPABLE as usize, 1, 0, 0, 0, 0], Fails(EPERM), None),
     all("a tracer of my choice", SYS_prctl, [PR_SET_PTRACER as usize, 1, 0, 0, 0, 0], Fails(EPERM), None),
     all("real-time priority", SYS_sched_setscheduler, [0, SCHED_FIFO as usize, ZEROES, 0, 0, 0], Killed, None).program_refused(),
-    // Code that was not there at the start.
+    // Code that was not present at the start.
     all("executable memory", SYS_mmap, [0, 4096, (PROT_WRITE | PROT_EXEC) as usize, (MAP_PRIVATE | MAP_ANONYMOUS) as usize, usize::MAX, 0], Killed, None).program_works(),
     all("make memory executable", SYS_mprotect, [0, 4096, PROT_EXEC as usize, 0, 0, 0], Killed, None).program_fails(ENOMEM),
     all("push characters", SYS_ioctl, [1, TIOCSTI as usize, ZEROES, 0, 0, 0], Fails(EPERM), None),
     all("signal owner of a socket", SYS_fcntl, [3, F_SETOWN as usize, 1, 0, 0, 0], Killed, None).program_refused(),
     all("network device by ioctl", SYS_ioctl, [3, SIOCSIFFLAGS as usize, ZEROES, 0, 0, 0], Fails(EPERM), None),
-    // And calls that must work, so that the list above means something.
+    // Calls that must work, as a check of the list above.
     all("time", SYS_clock_gettime, [0, ZEROES, 0, 0, 0, 0], Works, Some(Works)),
     all("plain memory", SYS_mmap, [0, 4096, PROT_READ as usize, (MAP_PRIVATE | MAP_ANONYMOUS) as usize, usize::MAX, 0], Works, Some(Works)),
     all("epoll", SYS_epoll_create1, [0, 0, 0, 0, 0, 0], Works, Some(Works)),

@@ -63,7 +63,7 @@ pub(crate) fn act(arguments: &[String]) -> ! {
     let mut control = unsafe { File::from_raw_fd(3) };
     control.write_all(b"r").expect("the test listens");
     let mut byte = [0];
-    // Interrupted by a signal or ended by the test: both mean go.
+    // Interrupted by a signal or ended by the test: both mean continue.
     let _ = control.read(&mut byte);
     let code = match act {
         "return" | "threaded" => 0,

@@ -1,8 +1,8 @@
-//! The sandbox, tried from inside and looked at from outside. Needs root.
+//! Tests the sandbox from inside and outside. Needs root.
 //!
 //! The binary spawns itself, as the node spawns roles: `--act` is a sandboxed process
-//! (`inside.rs`), everything else the list of tests (`cases.rs`). An argument without
-//! dashes runs only the tests whose names contain it.
+//! (`inside.rs`), everything else the list of tests (`cases.rs`). An argument without dashes runs
+//! only the tests whose names contain it.
 
 #![allow(unsafe_code)] // Forbidden system calls have no safe wrapper.
 

@@ -42,7 +42,7 @@ pub(crate) fn start(
 }
 
 impl Started {
-    /// Waits until the process says that it is inside the sandbox.
+    /// Waits until the process reports that it is in the sandbox.
     pub(crate) fn ready(&mut self) {
         let mut byte = [0];
         if self.control.read_exact(&mut byte).is_err() {

@@ -210,7 +210,7 @@ impl Network {
         Ok(())
     }
 
-    /// Nothing is left of LSPs that are all gone.
+    /// No state remains of removed LSPs.
     pub(crate) fn check_empty(&self) -> Result<(), String> {
         self.check()?;
         for (number, node) in self.nodes.iter().enumerate() {

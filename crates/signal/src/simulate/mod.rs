@@ -1,6 +1,6 @@
 //! A network of signallers in virtual time: loss, duplicates, reordering, partitions, restarts and
-//! clocks that drift, all from a seed. When the faults end and time has passed, every node holds what
-//! the living heads want, and nothing else.
+//! clocks that drift, all from a seed. Some time after the faults end, every node has exactly the
+//! state that live heads request.
 
 mod check;
 mod network;

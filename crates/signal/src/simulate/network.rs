@@ -124,7 +124,7 @@ impl Network {
         self.hand(number, Input::Tick);
     }
 
-    /// Gives a node something to do, and does what it wants done.
+    /// Gives a node an input, and carries out its actions.
     pub(crate) fn hand(&mut self, number: usize, input: Input<'_>) {
         let now_ns = self.now_ns;
         let node = &mut self.nodes[number];
@@ -155,7 +155,7 @@ impl Network {
             Output::Program(order) => {
                 let incarnation = self.nodes[number].incarnation;
                 let wait = MILLISECOND + self.below(20) * MILLISECOND;
-                // Orders are done in order.
+                // Orders are carried out in sequence.
                 let node = &mut self.nodes[number];
                 node.programmed_ns = node.programmed_ns.max(now_ns + wait);
                 let wait = node.programmed_ns - now_ns;
@@ -197,7 +197,7 @@ impl Network {
         }
         let bytes = Rc::new(datagram.bytes);
         for _ in 0..if doubles { 2 } else { 1 } {
-            // Up to 60 ms: messages overtake each other.
+            // Up to 60 ms, so that messages are reordered.
             let wait = MILLISECOND + self.below(if self.has_faults { 60 } else { 5 }) * MILLISECOND;
             self.later(
                 wait,
@@ -212,7 +212,7 @@ impl Network {
         }
     }
 
-    /// No label goes upstream before the data plane has it.
+    /// No label is sent upstream before the data plane has it.
     fn check_labels(&mut self, number: usize, datagram: &Datagram) {
         let kind = datagram.bytes.get(1).copied();
         if kind != Some(Kind::Resv as u8) && kind != Some(Kind::Bundle as u8) {
@@ -355,7 +355,7 @@ impl Network {
         let attribute = SessionAttribute { affinity: None, setup, hold, flags, name };
         let route = self.route(head);
         let tspec = self.tspec();
-        // Without a record, a loose route that meets itself is an undetected loop.
+        // Without a record, a loose route that visits a node twice is an undetected loop.
         let is_recorded = self.below(2) == 0 || !route.0.is_empty();
         let protocol = LabelRequest::IPV4;
         self.want(head, Tunnel { lsp, tspec, attribute, route, is_recorded, protocol });

@@ -1,4 +1,4 @@
-//! A router of the simulation: signaller, admission, data plane, clock, and what its head wants.
+//! A router of the simulation: signaller, admission, data plane, clock, and the LSPs of its head.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -66,12 +66,12 @@ impl Route for Surroundings {
     }
 }
 
-/// A head's view of an LSP that it wants.
+/// A head's view of a requested LSP.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     pub(crate) tunnel: Tunnel,
     pub(crate) is_up: bool,
-    /// When an error about it came last, by the true clock.
+    /// Time of the last error about it, by the true clock.
     pub(crate) failed: Option<u64>,
 }
 
@@ -85,11 +85,11 @@ pub(crate) struct Node {
     pub(crate) wanted: BTreeMap<LspKey, Wanted>,
     pub(crate) incarnation: u64,
     pub(crate) sequence: u64,
-    /// Its clock goes so much faster than time.
+    /// Relative drift of its clock.
     pub(crate) drift: f64,
-    /// Of the tick that is planned.
+    /// Number of the planned tick.
     pub(crate) tick: u64,
-    /// When the last of its orders to the data plane is done.
+    /// Time when its last order to the data plane is carried out.
     pub(crate) programmed_ns: u64,
 }
 

@@ -64,7 +64,7 @@ impl Plan {
         }
     }
 
-    /// How long it may take until everything has settled, by a node's own clock.
+    /// Time until all state has settled, by a node's own clock.
     pub(crate) fn settles_within(&self) -> Duration {
         // Lifetimes add up along a path only where teardowns are lost; clocks differ by half.
         self.refresh * 40

@@ -1,4 +1,4 @@
-//! Histories without faults but one.
+//! Histories with a single fault.
 
 use std::time::Duration;
 
@@ -54,7 +54,8 @@ fn an_lsp_comes_up_along_its_explicit_route() {
         let wanted = tunnel(0, &[1, 2, 3], 3, 1, 500.0);
         let lsp = wanted.lsp;
         network.want(0, wanted);
-        // Three hops of at most 6 ms there and back, three changes of a data plane of at most 21 ms.
+        // Three hops of at most 6 ms in both directions, three changes of a data plane of at most
+        // 21 ms.
         network.run_until(network.now_ns + 130_000_000);
         assert!(network.nodes[0].wanted[&lsp].is_up, "{mode:?}");
         network.check().unwrap();
@@ -74,7 +75,7 @@ fn make_before_break_shares_and_never_lacks_an_entry() {
     pass(&mut network, 1);
     network.want(0, second);
     pass(&mut network, 1);
-    // Both fit into 1,000 as they share.
+    // Both fit into 1,000 because they share.
     assert!(network.nodes[0].wanted[&old].is_up && network.nodes[0].wanted[&new].is_up);
     network.check().unwrap();
     network.nodes[0].wanted.remove(&old);

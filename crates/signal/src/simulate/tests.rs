@@ -1,4 +1,4 @@
-//! Seeds, and rules that are broken to see that it is noticed.
+//! Seeds, and broken rules that must be detected.
 
 #[path = "../../tests/common/capture.rs"]
 mod capture;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::{Network, Plan};
 use crate::rule::Rule;
 
-/// Runs a seed: faults, calm, nothing wanted any more.
+/// Runs a seed: faults, a calm phase, and a phase without requests.
 fn run(plan: Plan) -> Result<u64, String> {
     let mut network = Network::new(plan);
     run_in(&mut network)?;
@@ -64,7 +64,7 @@ fn tshark_finds_nothing_malformed_in_a_network() {
         run_in(&mut network).unwrap();
         let sent: Vec<Vec<u8>> = network.record.take().unwrap();
         let Some(lines) = capture::dissect(&sent) else { return };
-        // Hellos go one hop: tshark remarks on their TTL of 1.
+        // Hellos have one hop: tshark remarks on their TTL of 1.
         let is_wrong = |field: &str| !field.is_empty() && !field.contains("Time To Live");
         let wrong = lines.iter().find(|line| line.split('\t').skip(2).any(is_wrong));
         assert_eq!(wrong, None, "seed {seed}, of {} messages", lines.len());

@@ -1,4 +1,4 @@
-//! The graph of nodes and links, and shortest ways in it.
+//! The graph of nodes and links, with shortest paths.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
@@ -19,10 +19,10 @@ pub(crate) struct End {
 /// A connected graph: a ring with chords.
 #[derive(Debug)]
 pub(crate) struct Topology {
-    /// Of each node, its interfaces: number 1 is the first.
+    /// Interfaces by node; number 1 is the first.
     pub(crate) ends: Vec<Vec<End>>,
     pub(crate) links: usize,
-    /// `next[from][to]` is the interface on a shortest way.
+    /// `next[from][to]` is the interface on a shortest path.
     next: Vec<Vec<usize>>,
 }
 
@@ -96,7 +96,7 @@ impl Topology {
         Adjacency { interface: InterfaceId(index as u32 + 1), address }
     }
 
-    /// The neighbour on the way to a node.
+    /// The neighbour on the path to a node.
     pub(crate) fn next_hop(&self, from: usize, to: usize) -> Option<Adjacency> {
         let index = *self.next[from].get(to)?;
         (index != usize::MAX).then(|| self.adjacency(from, index))

@@ -1,14 +1,14 @@
-//! ADSPEC, class 13 (RFC 2210, section 3.3): what the path offers.
+//! ADSPEC, class 13 (RFC 2210, section 3.3): the resources of the path.
 
 use super::object::Body;
 use super::{Float, Malformed, Reader, Writer};
 
-/// Parameters of the path so far. Parameters and services that are not named here are left out.
+/// Parameters of the path so far, without unknown parameters and services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adspec {
-    /// A node on the path knows no integrated services.
+    /// A node on the path does not support integrated services.
     pub has_break: bool,
-    /// Nodes that know them.
+    /// Number of nodes that support them.
     pub hops: u32,
     /// The least bandwidth, in bytes a second.
     pub bandwidth: Float,
@@ -18,14 +18,14 @@ pub struct Adspec {
     pub mtu: u32,
     /// Guaranteed service, where it is offered.
     pub guaranteed: Option<GuaranteedTerms>,
-    /// Controlled load, where it is offered; `true` where a node does not know it.
+    /// Controlled load, if it is offered; `true` if a node does not support it.
     pub controlled_load: Option<bool>,
 }
 
 /// RFC 2212: error terms, C in bytes and D in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuaranteedTerms {
-    /// A node on the path does not know the service.
+    /// A node on the path does not support the service.
     pub has_break: bool,
     /// C of the whole path.
     pub total_c: u32,
@@ -68,7 +68,7 @@ fn write_service(to: &mut Writer, service: u8, has_break: bool, words: u16) {
     to.u16(words);
 }
 
-/// The values of the parameters that are asked for; those that are longer than a word are left out.
+/// The values of the requested parameters, without those longer than a word.
 fn read_words<const N: usize>(
     mut block: Reader<'_>,
     numbers: [u8; N],
@@ -125,7 +125,7 @@ impl Body for Adspec {
                 _ => (),
             }
         }
-        // RFC 2210, section 3.3.1: the block of general parameters is always there.
+        // RFC 2210, section 3.3.1: the block of general parameters is always present.
         if has_general { Ok(Some(all)) } else { Err(Malformed::Short) }
     }
 

@@ -10,7 +10,7 @@ pub struct SessionAttribute {
     pub affinity: Option<Affinity>,
     /// 0 (best) to 7 against reservations that are in place.
     pub setup: u8,
-    /// 0 (best) to 7 against those that come.
+    /// 0 (best) to 7 against new LSPs.
     pub hold: u8,
     /// [`SessionAttribute::LABELS`] and the others.
     pub flags: u8,

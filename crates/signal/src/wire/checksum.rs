@@ -1,6 +1,6 @@
 //! The Internet checksum over a message (RFC 2205, section 3.1.1).
 
-/// The complement of the ones' complement sum; 0 of a message that carries its own checksum.
+/// The complement of the ones' complement sum; 0 for a message that includes its own checksum.
 pub(crate) fn checksum(bytes: &[u8]) -> u16 {
     let mut sum: u64 = 0;
     for pair in bytes.chunks(2) {

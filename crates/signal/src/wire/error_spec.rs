@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::object::Body;
 use super::{Malformed, Reader, Writer};
 
-/// Where and why something failed.
+/// Place and cause of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ErrorSpec {
     /// The node that found the error.
@@ -50,11 +50,11 @@ impl Cause {
     pub const POLICY: Self = Self::new(2, 0);
     /// RFC 5711, section 2: the LSP is preempted, hard.
     pub const PREEMPTED: Self = Self::new(2, 5);
-    /// RFC 2205: a Resv for which there is no path state.
+    /// RFC 2205: a Resv without path state.
     pub const NO_PATH: Self = Self::new(3, 0);
-    /// RFC 2205: a Resv names no sender that is known.
+    /// RFC 2205: a Resv names no known sender.
     pub const NO_SENDER: Self = Self::new(4, 0);
-    /// RFC 2205: the reservation's style conflicts with the one in place.
+    /// RFC 2205: the reservation's style conflicts with the existing one.
     pub const CONFLICTING_STYLE: Self = Self::new(5, 0);
     /// RFC 2205: the style is unknown or not served.
     pub const UNKNOWN_STYLE: Self = Self::new(6, 0);
@@ -96,7 +96,7 @@ impl Cause {
         Self::new(13, (class as u16) << 8 | c_type as u16)
     }
 
-    /// RFC 2205: a C-Type of a known class is not understood.
+    /// RFC 2205: an unknown C-Type of a known class.
     pub const fn unknown_c_type(class: u8, c_type: u8) -> Self {
         Self::new(14, (class as u16) << 8 | c_type as u16)
     }

@@ -8,14 +8,14 @@ use super::{Malformed, Reader, Writer};
 /// Hops that the LSP passes, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExplicitRoute(
-    /// The first is the receiver of the Path, or the one to go to next.
+    /// The first hop is the receiver of the Path, or the next node.
     pub Vec<ExplicitHop>,
 );
 
 /// An abstract node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplicitHop {
-    /// Other nodes may lie between the hop before and this one.
+    /// Other nodes may be between the former hop and this one.
     pub is_loose: bool,
     /// Which nodes.
     pub node: AbstractNode,

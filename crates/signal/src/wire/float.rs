@@ -1,14 +1,14 @@
-//! IEEE single precision as it stands on the wire.
+//! IEEE single precision in network form.
 
 use std::fmt;
 
-/// A number of a flowspec or TSpec. It keeps its bits, so that a NaN equals itself and goes on as it
-/// came; [`Float::get`] may be anything, infinity and NaN included.
+/// A number of a flowspec or TSpec. It keeps its bits, so that a NaN equals itself and is forwarded
+/// unchanged; [`Float::get`] may return any value, including infinity and NaN.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Float(u32);
 
 impl Float {
-    /// From the bits on the wire.
+    /// From the received bits.
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
     }

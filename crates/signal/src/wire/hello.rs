@@ -11,7 +11,7 @@ pub struct Hello {
     pub is_ack: bool,
     /// The sender's instance; never 0.
     pub source: u32,
-    /// The instance that the sender last saw of the receiver; 0 if none.
+    /// The instance of the receiver in its last message; 0 if none.
     pub destination: u32,
 }
 
@@ -36,13 +36,13 @@ impl Body for Hello {
     }
 }
 
-/// How long a node needs to restart and to recover.
+/// The times that a node needs to restart and to recover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestartCap {
     /// Until the node sends Hellos again; 0xffff_ffff is unlimited.
     pub restart_ms: u32,
-    /// Until its neighbours have returned its state; 0 means that none survived, or that none needs
-    /// recovery.
+    /// Time until its neighbours have returned its state; 0 means that none survived, or that none
+    /// needs recovery.
     pub recovery_ms: u32,
 }
 
@@ -75,7 +75,7 @@ pub struct Capability(
 impl Capability {
     /// The node takes Srefresh for RecoveryPath.
     pub const RECOVERY_SREFRESH: u32 = 0x01;
-    /// The node wants RecoveryPath messages.
+    /// The node requests RecoveryPath messages.
     pub const RECOVERY_DESIRED: u32 = 0x02;
     /// The node sends RecoveryPath messages.
     pub const RECOVERY_SENT: u32 = 0x04;

@@ -19,7 +19,7 @@ pub struct Integrity {
 impl Integrity {
     /// The sender answers challenges.
     pub const HANDSHAKE: u8 = 1;
-    /// Where the digest begins, from the start of the object's body.
+    /// Offset of the digest in the object's body.
     pub(crate) const DIGEST_AT: usize = 16;
 }
 
@@ -48,7 +48,8 @@ impl Body for Integrity {
     }
 }
 
-/// The bytes that a receiver wants returned under the key, to learn a fresh sequence number.
+/// The bytes that a receiver wants to get back with the key's digest, to learn a new sequence
+/// number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Challenge {
     /// 48 bits that name the key.

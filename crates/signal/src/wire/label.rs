@@ -4,7 +4,7 @@
 use super::object::Body;
 use super::{Malformed, Reader, Writer};
 
-/// Labels as a node hands them upstream, the top one last. MPLS labels have 20 bits; this is the
+/// Labels that a node assigns for upstream, the top one last. MPLS labels have 20 bits; this is the
 /// received value, unchecked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelObject(
@@ -33,7 +33,7 @@ impl Body for LabelObject {
     }
 }
 
-/// The label that a node had given before its neighbour restarted.
+/// The label that a node had assigned before its neighbour restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecoveryLabel(
     /// The label.
@@ -58,7 +58,7 @@ impl Body for RecoveryLabel {
 /// Asks for a label without range (C-Type 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LabelRequest {
-    /// EtherType of what the LSP carries.
+    /// EtherType of the LSP's payload.
     pub protocol: u16,
 }
 

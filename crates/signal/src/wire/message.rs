@@ -1,4 +1,4 @@
-//! Messages: the common header (RFC 2205, section 3.1.1) and what follows it.
+//! Messages: the common header (RFC 2205, section 3.1.1) and the objects.
 
 use super::checksum::checksum;
 use super::integrity::Integrity;
@@ -57,7 +57,7 @@ pub struct Message {
     pub ttl: u8,
     /// Its objects, in order.
     pub objects: Vec<Object>,
-    /// Of a bundle, its messages; otherwise none.
+    /// The messages of a bundle; otherwise empty.
     pub parts: Vec<Message>,
 }
 
@@ -101,8 +101,8 @@ impl Message {
             Self { flags: first & 0xf, kind, ttl, objects: Vec::new(), parts: Vec::new() };
         let mut body = Reader::new(&whole[HEADER..]);
         while !body.is_empty() {
-            // In a bundle, a part begins with the version; an object's length never does, as none of
-            // those that a bundle may hold has 4,096 bytes (RFC 2961, section 3.1).
+            // In a bundle, a part begins with the version; an object's length never does, as no
+            // object that a bundle may contain has 4,096 bytes (RFC 2961, section 3.1).
             let starts_part = body.clone().u8()? >> 4 == 1;
             if kind == Kind::Bundle && (starts_part || !message.parts.is_empty()) {
                 if is_part {
@@ -121,11 +121,11 @@ impl Message {
         Ok((message, rest))
     }
 
-    /// Writes it. A message with an INTEGRITY object has no checksum (RFC 2747, section 2): the
+    /// Encodes it. A message with an INTEGRITY object has no checksum (RFC 2747, section 2): the
     /// caller fills in its digest.
     ///
-    /// The caller keeps messages below 64 KiB; a longer one has a wrong length, which every receiver
-    /// refuses.
+    /// The caller keeps messages below 64 KiB; a longer one has a wrong length, which every
+    /// receiver refuses.
     pub fn encode(&self) -> Vec<u8> {
         let mut to = Writer::default();
         self.write(&mut to);
@@ -144,7 +144,7 @@ impl Message {
         self.parts.iter().for_each(|part| part.write(to));
         to.set_u16(from + 6, u16::try_from(to.len() - from).unwrap_or(u16::MAX));
         if !self.objects.iter().any(|object| matches!(object, Object::Integrity(_))) {
-            // 0 would mean none.
+            // 0 means no checksum.
             let sum = match checksum(&to.as_slice()[from..]) {
                 0 => 0xffff,
                 sum => sum,
@@ -154,7 +154,8 @@ impl Message {
     }
 }
 
-/// Where the digest of an encoded message lies, if its first object is INTEGRITY (RFC 2747, section 2).
+/// The place of the digest in an encoded message, if its first object is INTEGRITY (RFC 2747,
+/// section 2).
 pub(crate) fn integrity_at(bytes: &[u8]) -> Option<std::ops::Range<usize>> {
     let object = bytes.get(HEADER..)?;
     let [high, low, 4, 1] = *object.first_chunk::<4>()? else { return None };

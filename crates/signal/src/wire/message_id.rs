@@ -16,7 +16,7 @@ pub struct MessageId {
 }
 
 impl MessageId {
-    /// The sender wants an acknowledgement.
+    /// The sender requests an acknowledgement.
     pub const ACK_DESIRED: u8 = 1;
 }
 
@@ -48,10 +48,10 @@ impl Body for MessageId {
     }
 }
 
-/// Acknowledges a message, or says that its state is not there.
+/// Acknowledges a message, or reports that its state is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageIdAck {
-    /// The id of a summary refresh is not known here.
+    /// The id of a summary refresh is unknown here.
     pub is_nack: bool,
     /// Of the message.
     pub epoch: u32,
@@ -80,7 +80,7 @@ impl Body for MessageIdAck {
     }
 }
 
-/// Messages that a summary refresh stands for.
+/// Messages whose state a summary refresh refreshes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageIdList {
     /// Of the neighbour.

@@ -53,10 +53,10 @@ pub enum Malformed {
     /// A field, object or message ends before it should.
     #[error("the message ends within a field")]
     Short,
-    /// A length is too small, not a multiple of 4, or not that of what it counts.
+    /// A length is too small, not a multiple of 4, or inconsistent with the contents.
     #[error("a length is too small or not a multiple of 4")]
     Length,
-    /// An object is longer than what it holds.
+    /// An object is longer than its contents.
     #[error("an object is longer than its fields")]
     Trailing,
     /// The version is not 1.
@@ -65,7 +65,7 @@ pub enum Malformed {
     /// The checksum is wrong.
     #[error("the checksum is wrong")]
     Checksum,
-    /// A message type that is not known.
+    /// An unknown message type.
     #[error("message type {0} is not known")]
     Kind(u8),
     /// A bundle within a bundle (RFC 2961, section 3.1).

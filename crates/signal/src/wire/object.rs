@@ -9,9 +9,9 @@ use super::{
 
 /// An object's body. Its file names the RFC.
 pub(crate) trait Body: Sized {
-    /// Reads it; `None` where the C-Type, or a version within, is not known.
+    /// Reads it; `None` if the C-Type, or a version within, is unknown.
     fn read(c_type: u8, from: &mut Reader<'_>) -> Result<Option<Self>, Malformed>;
-    /// The C-Type that it is written with.
+    /// The C-Type for writing.
     fn c_type(&self) -> u8;
     /// Writes it.
     fn write(&self, to: &mut Writer);
@@ -24,7 +24,7 @@ pub enum UnknownRule {
     Refuse,
     /// 10bbbbbb: leave the object out.
     Ignore,
-    /// 11bbbbbb: hand the object on as it is.
+    /// 11bbbbbb: forward the object unchanged.
     Forward,
 }
 
@@ -41,7 +41,7 @@ impl UnknownRule {
 
 macro_rules! objects {
     ($($class:literal $name:ident($body:ty) $says:literal;)*) => {
-        /// An object. The number beside each name is its class.
+        /// An object, with its class beside each name.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Object {
             $(#[doc = $says] $name($body),)*
@@ -68,7 +68,7 @@ macro_rules! objects {
                 }
             }
 
-            /// Whether the class, whatever the C-Type, stands in the table.
+            /// Whether the table has the class, with any C-Type.
             pub fn is_known_class(class: u8) -> bool {
                 matches!(class, 14 $(| $class)*)
             }
@@ -138,8 +138,8 @@ impl Object {
         }
     }
 
-    /// Writes it with its header. A body beyond what the length holds is cut: bodies that were read are
-    /// not so long, and those of this crate are bounded.
+    /// Writes it with its header. A body that is too long for the length field is cut: received
+    /// bodies are not so long, and those of this crate are bounded.
     pub(crate) fn write(&self, to: &mut Writer) {
         let from = to.len();
         let (class, c_type) = self.class();

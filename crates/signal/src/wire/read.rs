@@ -64,7 +64,7 @@ impl<'a> Reader<'a> {
         self.array::<16>().map(Ipv6Addr::from)
     }
 
-    /// An address of the family that the C-Type says.
+    /// An address of the C-Type's family.
     pub(crate) fn address(&mut self, is_v6: bool) -> Result<IpAddr, Malformed> {
         if is_v6 { self.v6().map(IpAddr::V6) } else { self.v4().map(IpAddr::V4) }
     }

@@ -6,10 +6,10 @@ use super::explicit_route::{read_part, write_part};
 use super::object::Body;
 use super::{Malformed, Reader, Writer};
 
-/// Where the message has been; the latest node first.
+/// The path of the message; the latest node first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordRoute(
-    /// Addresses, each with the label that belongs to it behind it.
+    /// Addresses, each followed by its label.
     pub Vec<RecordedHop>,
 );
 
@@ -18,7 +18,7 @@ pub struct RecordRoute(
 pub enum RecordedHop {
     /// A node's address.
     Address {
-        /// Of the interface, or of the node.
+        /// Address of the interface, or of the node.
         address: IpAddr,
         /// Length of the prefix, in bits.
         bits: u8,

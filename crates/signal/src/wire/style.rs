@@ -3,10 +3,10 @@
 use super::object::Body;
 use super::{Malformed, Reader, Writer};
 
-/// How reservations of one session share.
+/// How reservations of one session are shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Style {
-    /// Each LSP has bandwidth of its own.
+    /// Each LSP has separate bandwidth.
     FixedFilter,
     /// LSPs of a session share bandwidth.
     SharedExplicit,

@@ -10,15 +10,14 @@ const CONTROLLED_LOAD: u8 = 5;
 const TOKEN_BUCKET: u8 = 127;
 const GUARANTEED_RATE: u8 = 130;
 
-/// A token bucket. Rates are bytes a second; all numbers are as they came and may make no sense:
-/// [`TokenBucket::check`].
+/// A token bucket. Rates are bytes a second; all numbers are unchecked: see [`TokenBucket::check`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TokenBucket {
     /// r: bytes a second.
     pub rate: Float,
     /// b: bytes.
     pub depth: Float,
-    /// p: bytes a second; infinity where it is not known.
+    /// p: bytes a second; infinity if unknown.
     pub peak: Float,
     /// m: smaller packets count as this many bytes.
     pub smallest: u32,
@@ -48,11 +47,11 @@ pub enum BadBucket {
 
 impl TokenBucket {
     /// Whether the numbers describe traffic: r > 0 and finite, b >= 0 and finite, p >= r, possibly
-    /// infinite, 0 < m <= M (RFC 2210, section 3.1; RFC 2212, section "TSpec"). A rate of 0 is allowed
-    /// where `may_be_idle`: LSPs without bandwidth are signalled so, and their p may be 0 too.
+    /// infinite, 0 < m <= M (RFC 2210, section 3.1; RFC 2212, section "TSpec"). A rate of 0 is
+    /// allowed if `may_be_idle`: it means an LSP without bandwidth, whose p may be 0 too.
     ///
     /// # Errors
-    /// The first number that makes no sense.
+    /// The first invalid number.
     pub fn check(&self, may_be_idle: bool) -> Result<(), BadBucket> {
         let (rate, depth, peak) = (self.rate.get(), self.depth.get(), self.peak.get());
         let is_idle = rate == 0.0 && may_be_idle;
@@ -65,7 +64,7 @@ impl TokenBucket {
         if peak.is_nan() || peak < rate {
             return Err(BadBucket::Peak);
         }
-        // Others send m = M = 0 with an LSP that reserves nothing.
+        // Other implementations send m = M = 0 for an LSP that reserves nothing.
         if self.smallest == 0 && !is_idle {
             return Err(BadBucket::Smallest);
         }
@@ -170,20 +169,20 @@ impl Body for Tspec {
 pub struct Flowspec {
     /// The traffic of the flow.
     pub bucket: TokenBucket,
-    /// How.
+    /// The kind of service.
     pub service: Service,
 }
 
 /// A service of integrated services.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// RFC 2211: as if the network were not loaded.
+    /// RFC 2211: service as in an unloaded network.
     ControlledLoad,
     /// RFC 2212: a bound for each packet's delay.
     Guaranteed {
         /// R: bytes a second; at least r.
         rate: Float,
-        /// S: microseconds that the delay may exceed the one that R gives.
+        /// S: microseconds by which the delay may exceed the one that follows from R.
         slack_us: u32,
     },
 }

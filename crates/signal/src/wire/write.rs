@@ -47,7 +47,7 @@ impl Writer {
         }
     }
 
-    /// Overwrites two bytes, such as a length that is known only now.
+    /// Overwrites two bytes, such as a length that was unknown before.
     pub(crate) fn set_u16(&mut self, at: usize, value: u16) {
         self.bytes[at..at + 2].copy_from_slice(&value.to_be_bytes());
     }

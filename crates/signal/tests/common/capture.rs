@@ -1,4 +1,4 @@
-//! Captures, and what tshark makes of them.
+//! Captures, and tshark's results for them.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -30,7 +30,7 @@ fn capture(messages: &[Vec<u8>]) -> Vec<u8> {
     bytes
 }
 
-/// Number, type, what is malformed and what tshark remarks, for each message; `None` where tshark is not
+/// For each message: number, type, malformed parts and tshark's remarks; `None` if tshark is not
 /// installed.
 pub(crate) fn dissect(messages: &[Vec<u8>]) -> Option<Vec<String>> {
     if Command::new("tshark").arg("--version").output().is_err() {

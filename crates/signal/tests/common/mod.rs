@@ -154,7 +154,7 @@ fn of_neighbours() -> Vec<Message> {
     ]
 }
 
-/// Authentication; tshark knows no more of them than their class.
+/// Messages with authentication objects; tshark supports only their class.
 fn of_authentication() -> Vec<Message> {
     let challenge = Object::Challenge(Challenge { key: 0x0102_0304_0506, cookie: vec![9; 16] });
     let integrity =

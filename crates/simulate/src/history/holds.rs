@@ -12,7 +12,7 @@ use europa_plan::{Actual, Desired, Failure, RouterId, Step, diff, list};
 use super::{Held, History};
 use crate::world::{Process, SimDevice, SimRouter};
 
-/// A comparison of accepted documents with a machine, with all that it depends on.
+/// A comparison of accepted documents with a machine, and its context.
 pub(super) struct Compared {
     documents: Arc<Documents>,
     actual: Actual,
@@ -21,7 +21,7 @@ pub(super) struct Compared {
 }
 
 impl History {
-    /// The properties after an answer, or without one.
+    /// Checks the properties after an answer, or without one.
     pub(super) fn holds(
         &mut self,
         outcome: Option<Outcome>,
@@ -31,7 +31,7 @@ impl History {
         let store = sorted(&self.machine.world.store.kept());
         let (before, wanted) = (sorted(before), sorted(wanted));
         match outcome {
-            // The submitter does not know whether a change was accepted: the node knows.
+            // The submitter does not know whether a change was accepted; the node does.
             None => match store == before || store == wanted {
                 true => Ok(()),
                 false => Err("a killed node left a state that nobody has asked for".into()),
@@ -39,7 +39,7 @@ impl History {
             Some(Ok(_)) if store != wanted => Err("what was accepted is not in the store".into()),
             Some(Ok(applied)) => {
                 let mut routers = self.machine.world.routers.values();
-                // Other steps name it too: those of its slow path, of its ports, and its end. A
+                // Other steps name it too: those of its slow path and its ports, and its end. A
                 // refusal of its former state shows in its state.
                 let begun = |router: &SimRouter| {
                     let is_it = |words: &[&str]| *words == ["router", &*router.plan.name];
@@ -64,7 +64,7 @@ impl History {
         }
     }
 
-    /// Everything that the node has accepted is there, as far as devices are.
+    /// Everything that the node has accepted exists, as far as devices exist.
     fn is_there(&mut self, what: &str) -> Held {
         let all = self.machine.world.devices.values().all(|device| device.there);
         if !all || self.machine.generations() != self.generations || !self.engine.is_settled() {
@@ -110,14 +110,14 @@ impl History {
         Ok(())
     }
 
-    /// When nothing goes wrong any more, everything is as accepted.
+    /// After the last fault, the actual state equals the accepted one.
     pub(super) fn end(&mut self) -> Held {
         self.machine.faulty = false;
         for device in self.machine.world.devices.values_mut() {
             device.there = true;
         }
         self.pass(Duration::from_secs(400))?;
-        // A look may have begun just now.
+        // A check may have begun just now.
         let until = self.machine.now + Duration::from_secs(60);
         while !self.engine.is_settled() && self.machine.now < until {
             self.advance();
@@ -162,7 +162,7 @@ fn is_taken_back(problem: &ProblemDetails) -> bool {
     problem.kind == ProblemDetails::taken_back("").kind
 }
 
-/// Documents by key: their order says in which order they came.
+/// Documents by key, with their rank.
 pub(super) fn sorted(kept: &[Kept]) -> Vec<(String, String)> {
     let mut all: Vec<_> =
         kept.iter().map(|kept| (kept.key.to_string(), kept.document.clone())).collect();

@@ -4,11 +4,11 @@ use fastrand::Rng;
 
 use crate::documents::{Choice, first, next};
 
-/// Something that is done to a node.
+/// An operation on a node.
 #[derive(Clone, Debug)]
 pub struct Operation {
     pub(super) what: What,
-    /// Seed of the faults meanwhile.
+    /// Seed of the faults during it.
     pub(super) seed: u64,
     pub(super) faulty: bool,
 }
@@ -23,7 +23,7 @@ pub(super) enum What {
     Kill,
     KillSwitch,
     KillRouter,
-    /// A device goes, and comes back some seconds later.
+    /// A device disappears, and returns some seconds later.
     DeviceGoes(u8, u8),
     ByHand,
     Number(u8),

@@ -1,4 +1,4 @@
-//! A node that begins finds what the one before it has left.
+//! A new node finds the objects of its predecessor.
 
 use std::cmp::Reverse;
 
@@ -9,7 +9,7 @@ use crate::plant::Plant;
 use crate::world::{Process, SimRouter};
 
 impl SimMachine {
-    /// A node begins: objects equal to `desired` go on, the rest is removed.
+    /// A node starts: objects equal to `desired` continue, others are removed.
     pub(crate) fn adopt(&mut self, desired: &Desired) {
         self.killed = false;
         self.wanted = desired.documents.clone();
@@ -61,7 +61,7 @@ impl SimMachine {
         world.slow_paths.retain(|name, made| {
             let mut all = desired.documents.routers.iter();
             let wanted = all.find(|router| RouterId::of(router) == *name);
-            // A change that was not done leaves no record.
+            // An incomplete change leaves no record.
             let is_done =
                 world.programs.get(name).is_none_or(|read| read.slow_path == made.slow_path);
             is_done && wanted.is_some_and(|w| w.slow_path.is_some() && w == made)

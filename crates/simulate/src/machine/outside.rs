@@ -25,7 +25,7 @@ impl SimMachine {
         inside.iter().for_each(|name| self.end_process(name));
     }
 
-    /// A device goes, and comes back after this time.
+    /// A device disappears, and returns after this time.
     pub(crate) fn lose_device(&mut self, number: u8, wait: Duration) {
         if let Some(device) = self.world.devices.get_mut(&format!("d{number}"))
             && device.there
@@ -36,7 +36,7 @@ impl SimMachine {
         }
     }
 
-    /// Which devices there are: one that was away for a moment is another one.
+    /// The existing devices: one that disappeared for a time is another one.
     pub(crate) fn generations(&self) -> Vec<u64> {
         self.world.devices.values().map(|device| device.generation).collect()
     }

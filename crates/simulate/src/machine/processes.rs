@@ -1,4 +1,4 @@
-//! Processes of routers and programs of slow paths: begun, ended, heard of.
+//! Processes of routers and programs of slow paths: starts, ends, and messages.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -62,7 +62,7 @@ impl SimMachine {
         true
     }
 
-    /// A router that has ended is started again, unless the switch that it runs in is away.
+    /// Restarts a router that has ended, unless the switch in which it runs is away.
     pub(crate) fn restart(&mut self, name: &RouterId, run: u64) {
         let Some(router) = self.world.routers.get(name).filter(|router| router.run == run) else {
             return;
@@ -106,7 +106,7 @@ impl SimMachine {
             Some(Fault::RefusedLater) => (self.soon(20), Err("it refuses".into())),
             _ => (self.soon(20), Ok(())),
         };
-        // A router answers in order, also after an order that it has not answered in time.
+        // A router answers in order, even after an order that it has not answered in time.
         let former = self.timers.iter().filter_map(|Reverse((at, _, event))| match event {
             Event::Updated(of, its_run, ..) if (of, *its_run) == (&name, run) => Some(*at),
             _ => None,
@@ -116,7 +116,7 @@ impl SimMachine {
         Taken::Told { updates: 1, begins }
     }
 
-    /// Slow paths whose programs are to read their files again.
+    /// Slow paths whose programs must reload their files.
     pub(super) fn reloads(&self) -> Vec<RouterId> {
         let tools = self.world.actual().tools;
         let is_reloaded = |name: &RouterId, made: &Router| {
@@ -149,8 +149,8 @@ impl SimMachine {
         Taken::Reloading(count)
     }
 
-    /// Programs of a slow path have read their files again; if one refuses, the read version is not
-    /// known.
+    /// Programs of a slow path have reloaded their files; if one refuses, the loaded version is
+    /// unknown.
     pub(crate) fn reloaded(&mut self, name: &RouterId, outcome: &Result<(), String>) {
         if outcome.is_err() {
             self.world.programs.remove(name);

@@ -28,7 +28,7 @@ impl Machine for SimMachine {
 
     fn actual(&self) -> Actual {
         let mut actual = self.belief.clone();
-        // One that has ended is started again by itself.
+        // A switch that has ended is restarted anyway.
         actual.switch |= self.timers.iter().any(|Reverse((_, _, e))| *e == Event::SwitchBack);
         actual
     }
@@ -40,7 +40,7 @@ impl Machine for SimMachine {
         let ticket = question.ticket().0;
         let plan = question.answer(|port| self.look(port));
         self.plans.insert(ticket, plan);
-        // Sometimes so late that the state has changed meanwhile.
+        // Sometimes so late that the state has changed.
         let most_ms = if self.faulty && self.rng.u8(..16) == 0 { 3000 } else { 20 };
         let wait = self.soon(most_ms);
         self.later(wait, Event::Planned(ticket));
@@ -117,7 +117,7 @@ impl Machine for SimMachine {
                 return Err(Stop::Failed(refused()));
             }
             Some(Fault::NotNow) => {
-                // Its missing resource is back in a moment.
+                // Its missing resource returns soon.
                 self.later(Duration::from_millis(100), Event::Checked(Ok(())));
                 return Err(Stop::NotNow(refused()));
             }

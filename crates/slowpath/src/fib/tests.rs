@@ -15,7 +15,7 @@ fn a_message_that_is_older_than_a_list_adds_nothing_twice() {
     fib.add(route(), Placement::Front);
     assert!(!fib.remove(route()), "a list is to tell whether another one is left");
     assert_eq!(fib.len(), 0);
-    // The mirror trusts a route that came once.
+    // The mirror trusts a route that was announced once.
     fib.add(route(), Placement::Front);
     assert!(fib.remove(route()));
     assert_eq!(fib.len(), 0);

@@ -67,7 +67,7 @@ fn devices_are_read() {
         has_program: true,
     };
     assert_eq!(link, wanted);
-    // The other end of a veth in another namespace is nothing that it stands on.
+    // The other end of a veth in another namespace does not count as a device below it.
     let far = [
         (IFLA_IFNAME, &b"eth0\0"[..]),
         (IFLA_LINK, &[8, 0, 0, 0][..]),

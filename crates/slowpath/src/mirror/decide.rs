@@ -29,17 +29,17 @@ pub(super) const REFUSED: &str = "the fast path refuses the policy";
 pub(super) const POLICED: &str = "police.drops";
 const UNREADABLE: &str = "nftables cannot be read";
 
-/// Times that a list is made again which changed meanwhile.
+/// Most attempts to read a list that changes meanwhile.
 const TRIES: usize = 5;
 const IFLA_EXT_MASK: u16 = 29;
 /// Lists of devices without their counters, which take longest.
 const WITHOUT_COUNTERS: u32 = 8;
 const IFA_LOCAL: u16 = 2;
-/// Types of routes: local, broadcast, anycast and multicast follow each other.
+/// Types of routes: local, broadcast, anycast and multicast have successive numbers.
 const RTN_LOCAL: u8 = 2;
 const RTN_MULTICAST: u8 = 5;
 
-/// One of the kernel's subsystems that has sockets of its own.
+/// One of the kernel's subsystems with separate sockets.
 struct Subsystem {
     events: OwnedFd,
     lists: Netlink,
@@ -55,7 +55,7 @@ impl Subsystem {
         Some(Subsystem { events, lists: Netlink::of(namespace, protocol).ok()? })
     }
 
-    /// Whether something was sent. Only a list has the details.
+    /// Whether a message was sent. Only a list has the details.
     fn hear(&self) -> bool {
         let mut buffer = [0; 8192];
         let mut has_heard = false;
@@ -83,7 +83,7 @@ impl Watch {
         all.map(|subsystem| subsystem.events.as_fd())
     }
 
-    /// Opens those that are missing: a module may be there by now. Returns which are new.
+    /// Opens missing ones, whose modules may have been loaded. Returns the new ones.
     fn open(&mut self, namespace: &Namespace) -> [bool; 2] {
         let before = [self.nftables.is_none(), self.xfrm.is_none()];
         if self.nftables.is_none() {
@@ -98,7 +98,7 @@ impl Watch {
     }
 }
 
-/// Makes a list until nothing changed meanwhile.
+/// Reads a list until it does not change meanwhile.
 fn list<T>(
     lists: &mut Netlink,
     mut read: impl FnMut(&mut Netlink) -> io::Result<T>,
@@ -121,7 +121,7 @@ fn is_missing(error: &io::Error) -> bool {
 }
 
 impl Mirror {
-    /// Has everything go to Linux until all has been read.
+    /// Sends all packets to Linux until everything has been read.
     pub(super) fn close(&mut self, reason: &'static str) {
         self.policy.closed = Some(reason);
         self.is_policy_dirty = true;
@@ -158,7 +158,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// The fast path has a policy, or no element for it, or refuses the text: then everything goes
+    /// The fast path has a policy, or no element for it, or refuses the text: then all packets go
     /// to Linux. A fast path that refuses that too has no element for policies.
     pub(super) fn policy_told(&mut self, is_closed: bool, answer: Answer) {
         let Answer::Refused(why) = answer else { return };
@@ -180,13 +180,13 @@ impl Mirror {
     }
 
     /// True if the fast path may get a policy that lets it decide: it has everything else, and has
-    /// refused none.
+    /// refused nothing.
     pub(super) fn may_open(&self) -> bool {
         let closed = self.policy.closed;
         closed.is_some_and(|reason| reason != REFUSED) && self.resync.is_none()
     }
 
-    /// Tells a refused policy again: settings may have changed.
+    /// Sends a refused policy again: settings may have changed.
     pub(super) fn try_again(&mut self) -> Result<(), MirrorError> {
         if self.policy.closed == Some(REFUSED) { self.open() } else { Ok(()) }
     }
@@ -222,7 +222,7 @@ impl Mirror {
         }
     }
 
-    /// Reads everything that only the policy depends on.
+    /// Reads all settings that only the policy depends on.
     pub(super) fn read_decisions(&mut self) -> io::Result<()> {
         self.watch.open(&self.spec.namespace);
         self.read_hooks();
@@ -292,7 +292,7 @@ impl Mirror {
     /// Reads the settings that the kernel does not announce.
     pub(super) fn poll_policy(&mut self) -> io::Result<()> {
         let [nftables, xfrm] = self.watch.open(&self.spec.namespace);
-        // A file that could not be read last time may be readable now.
+        // A file that was unreadable last time may be readable now.
         if nftables || self.policy.hooks.v4 == Some(UNREADABLE) {
             self.read_hooks();
         }
@@ -313,7 +313,7 @@ impl Mirror {
                         self.take_link(link, false);
                     }
                 }
-                // It has just gone, and a message announces this.
+                // It was just removed, and a message announces this.
                 Err(error) if error.raw_os_error() == Some(Errno::ENODEV as i32) => {}
                 Err(error) => return Err(error),
             }
@@ -328,7 +328,7 @@ impl Mirror {
         self.is_policy_dirty |= self.policy.polled.read(names.iter().map(String::as_str));
     }
 
-    /// Asks how many packets went to Linux, and why.
+    /// Requests the numbers of packets that went to Linux, with reasons.
     pub(super) fn ask_reasons(&mut self) {
         if !self.has_gates {
             return;
@@ -354,7 +354,7 @@ impl Mirror {
     }
 }
 
-/// The IPv4 address that a message gives the router.
+/// The IPv4 address that a message adds to the router.
 fn own_address(message: &[u8]) -> Option<Ipv4Net> {
     if family(message) != INET {
         return None;
@@ -364,8 +364,8 @@ fn own_address(message: &[u8]) -> Option<Ipv4Net> {
     Some(address.into())
 }
 
-/// The destinations of an IPv4 route that no packet comes from: Linux drops it (`fib_validate_source`
-/// in the kernel). Those of the loopback device are dropped anyway.
+/// The destinations of an IPv4 route that are invalid as sources: Linux drops such packets
+/// (`fib_validate_source` in the kernel). Those of the loopback device are dropped anyway.
 pub(super) fn own_route(message: &[u8]) -> Option<Ipv4Net> {
     let &[family, length, _, _, _, _, _, kind, ..] = message.first_chunk::<12>()?;
     if family != INET || !(RTN_LOCAL..=RTN_MULTICAST).contains(&kind) {

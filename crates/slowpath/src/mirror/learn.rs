@@ -35,7 +35,7 @@ impl Mirror {
             }
             Answer::TooLong(_) => {
                 let longest = within.prefix_len() + PART_BITS;
-                // No part shows those that are shorter than it.
+                // No part shows prefixes that are shorter than it.
                 for length in within.prefix_len()..longest {
                     for prefix in within.subnets(length).into_iter().flatten() {
                         self.learn_route(prefix, String::new());

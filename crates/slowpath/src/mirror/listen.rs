@@ -19,7 +19,7 @@ const FLAG_REPLACE: u16 = 0x100;
 const FLAG_APPEND: u16 = 0x800;
 
 impl Mirror {
-    /// Reads up to `most` messages. Returns how many there were.
+    /// Reads up to `most` messages. Returns their number.
     pub(super) fn hear(&mut self, most: usize) -> Result<usize, MirrorError> {
         let mut buffer = std::mem::take(&mut self.buffer);
         let result = self.hear_into(&mut buffer, most);
@@ -34,7 +34,7 @@ impl Mirror {
                 Err(Errno::EAGAIN) => return Ok(count),
                 Err(Errno::EINTR) => continue,
                 Err(Errno::ENOBUFS) => {
-                    // Some were lost; those behind them are still good.
+                    // Some were lost; later ones are still valid.
                     self.resync = Some(Instant::now());
                     self.close(decide::LOST);
                     continue;
@@ -71,7 +71,7 @@ impl Mirror {
                 let gone = kind == kind::DELROUTE;
                 if let Some(own) = decide::own_route(message) {
                     match gone {
-                        // Another route may still say so.
+                        // Another route may still require this.
                         true => self.settle(),
                         false => self.is_policy_dirty |= self.policy.own.insert(own),
                     }
@@ -112,11 +112,11 @@ impl Mirror {
             kind::DELNEXTHOP => {
                 if let Some((id, _)) = Object::parse(message) {
                     self.objects.remove(&id);
-                    // Routes that use it went with it, and groups lost a member.
+                    // Routes that use it were removed with it, and groups lost a member.
                     self.settle();
                 }
             }
-            // With an address, routes go that were sent from it.
+            // Routes with this address as source are removed with it.
             kind::DELADDR => self.settle(),
             _ => self.take_decision(kind, message),
         }
@@ -127,8 +127,8 @@ impl Mirror {
         let is_down = !link.up;
         let change = self.links.add(link);
         self.is_policy_dirty |= change.device;
-        // One that is down has taken routes along, also such as came before this message and
-        // after the list that said so already.
+        // A device that is down has lost its routes, even routes that were announced before this
+        // message and after a list with the same state.
         if change.routes || is_down && (is_told || change.device) {
             self.reconsider();
             self.settle();
@@ -188,7 +188,7 @@ impl Mirror {
     }
 }
 
-/// Takes in a route message. False if something must have been missed.
+/// Handles a route message. False if messages must have been missed.
 fn change<A: crate::message::Address>(
     fib: &mut Fib<A>,
     message: &[u8],

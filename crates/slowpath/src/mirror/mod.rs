@@ -9,10 +9,10 @@
 //! | `progress` | counters and reasons for users                       |
 //!
 //! The kernel's messages come over one socket, in order. A second one asks for lists: at the start,
-//! after messages were lost, and after changes without a message (IPv4 routes and next hops vanish
-//! in silence when a device goes down). Messages that came while a list was made are taken in after
-//! it. They may be older than the list, but their changes come behind them; entries of the list are
-//! not added again.
+//! after messages were lost, and after changes without a message (IPv4 routes and next hops are
+//! removed without a message when a device is set down). Messages that arrive during a list are
+//! handled after it. They may be older than the list, but later messages have the changes; entries
+//! of the list are not added again.
 
 mod decide;
 mod learn;
@@ -55,17 +55,17 @@ const BUFFER_BYTES: usize = 128 << 20;
 /// Routes in one order: applied between two batches of packets, in 0.3 to 0.4 ms, 1 ms at
 /// most.
 const BATCH: usize = 512;
-/// Orders that are not answered yet: the next one is made while one is carried out.
+/// Most unanswered orders: the next one is prepared while one is carried out.
 const WINDOW: usize = 3;
 /// Messages taken in before the fast path gets an update.
 const TURN: usize = 4096;
-/// How often the fast path is asked which neighbours it uses.
+/// Interval at which the fast path is asked which neighbours it uses.
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 /// The interval of reads of settings that the kernel does not announce.
 const POLL_EVERY: Duration = Duration::from_millis(100);
-/// How often the fast path is asked how many packets went to Linux, and why.
+/// Interval at which the fast path is asked how many packets went to Linux, with reasons.
 const COUNT_EVERY: Duration = Duration::from_secs(2);
-/// From a change that the kernel may have more to than it says, to looking at everything.
+/// Time from a change that may have unannounced consequences to reading everything.
 const SETTLE: Duration = Duration::from_millis(30);
 
 /// Handlers that show the routes that the fast path has.
@@ -80,7 +80,7 @@ pub type Notice = Box<dyn Fn(&str) + Send>;
 /// The namespace to follow, and the names of the fast path's elements.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// Where the routes are.
+    /// The namespace of the routes.
     pub namespace: Namespace,
     /// The router's interfaces, by number.
     pub interfaces: Vec<String>,
@@ -100,7 +100,7 @@ struct Mirror {
     neighbours: Neighbours,
     resync: Option<Instant>,
     feed: Channel<Order, Answer>,
-    /// Orders that wait to be sent, and the subject of each of those under way.
+    /// Orders that wait to be sent, and the subject of each unanswered one.
     ready: std::collections::VecDeque<Order>,
     under_way: std::collections::VecDeque<Asked>,
     progress: Arc<Progress>,
@@ -109,7 +109,7 @@ struct Mirror {
     watch: Watch,
     /// The fast path keeps the policy of another mirror until this one has read everything.
     keeps_policy: bool,
-    /// Something that the policy depends on may be different.
+    /// A setting that the policy depends on may have changed.
     is_policy_dirty: bool,
     /// The fast path has elements that take policies.
     has_gates: bool,
@@ -125,9 +125,9 @@ struct Mirror {
 /// How far a mirror has read the fast path's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Learns {
-    /// It is to ask, once it knows the interfaces.
+    /// It must ask, once it knows the interfaces.
     Asks,
-    /// Tables that it waits for.
+    /// Number of tables that it waits for.
     Waits(usize),
 }
 
@@ -135,26 +135,27 @@ impl Learns {
     const NOTHING: Self = Self::Waits(0);
 }
 
-/// The kind of an order under way.
+/// The kind of an unanswered order.
 enum Asked {
-    /// So many changes.
+    /// A number of changes.
     Changes(u64),
     /// Which neighbours of a device are used.
     Used(u32),
-    /// The routes there are inside this.
+    /// The routes inside this prefix.
     Routes(IpNet),
     /// The present neighbours of a device.
     Neighbours(u32),
-    /// A policy, which may say that everything goes to Linux.
+    /// A policy, which may send all packets to Linux.
     Policy { is_closed: bool },
-    /// How many packets went to Linux, by this handler.
+    /// The number of packets that went to Linux, by this handler.
     Reasons(String),
 }
 
-/// Follows until the router closes `feed`. The thread belongs to the router's namespace from then on.
+/// Follows until the router closes `feed`. The thread belongs to the router's namespace from then
+/// on.
 ///
 /// # Errors
-/// The error that keeps it from following.
+/// The error that prevents it.
 pub fn run(
     spec: Spec,
     feed: Channel<Order, Answer>,
@@ -165,11 +166,11 @@ pub fn run(
 }
 
 /// Like [`run`], for a fast path with entries of another mirror: outdated ones are removed. Its
-/// gates stay as they are until everything has been read: packets that Linux forwards meanwhile
-/// would arrive after those that follow them.
+/// gates stay unchanged until everything has been read: otherwise Linux would forward packets
+/// meanwhile, and later ones could overtake them.
 ///
 /// # Errors
-/// The error that keeps it from following.
+/// The error that prevents it.
 pub fn resume(
     spec: Spec,
     feed: Channel<Order, Answer>,
@@ -209,7 +210,7 @@ impl Mirror {
         progress: Arc<Progress>,
         notice: Notice,
     ) -> io::Result<Mirror> {
-        // Settings and tables in /proc are those of the thread that reads them.
+        // Settings and tables in /proc depend on the thread that reads them.
         setns(spec.namespace.as_fd(), CloneFlags::CLONE_NEWNET)?;
         let count = spec.interfaces.len();
         let outputs = Outputs { host: count, discard: count + 1, errors: count + 2 };
@@ -265,7 +266,7 @@ impl Mirror {
                 // Earlier messages are taken in first.
                 while self.hear(TURN)? == TURN {}
                 self.resync = None;
-                // To read everything may take a while.
+                // Reading everything may take long.
                 if self.is_policy_dirty {
                     self.tell_policy()?;
                 }
@@ -316,7 +317,7 @@ impl Mirror {
         }
     }
 
-    /// Sends as much as there is room for.
+    /// Sends as many orders as there is room for.
     fn tell(&mut self) -> Result<(), MirrorError> {
         if self.is_policy_dirty {
             self.tell_policy()?;
@@ -414,15 +415,15 @@ impl Mirror {
             for is_v4 in [true, false] {
                 self.ready.push_back(Order::Read {
                     path: format!("{}.used", forward(interface, is_v4)),
-                    // Comes back with the answer's place in the queue.
+                    // Returned with the answer's place in the queue.
                     parameter: device.to_string(),
                 });
             }
         }
     }
 
-    /// Lets the kernel ask neighbours that only the fast path uses whether they are still
-    /// there: it would never notice that one has gone.
+    /// Lets the kernel probe neighbours that only the fast path uses: otherwise it would not notice
+    /// their loss.
     fn keep_fresh(&mut self, device: u32, used: &str) {
         for address in self.neighbours.to_probe(device, used, self.fib4.aliases()) {
             let (family, octets) = match address {
@@ -431,7 +432,7 @@ impl Mirror {
             };
             let mut body = vec![family, 0, 0, 0];
             body.extend(device.to_ne_bytes());
-            // No state: as it is. NTF_USE: has the effect of a sent packet.
+            // No state: unchanged. NTF_USE: has the effect of a sent packet.
             body.extend([0, 0, NTF_USE, 0]);
             let mut request = Request::new(kind::NEWNEIGH, REPLACE, &body).with(NDA_DST, &octets);
             if let Err(error) = self.lists.talk(&mut request, |_, _| ()) {

@@ -1,4 +1,4 @@
-//! The counters of a mirror, and the packets that go to Linux.
+//! The counters of a mirror, and its packets for Linux.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -6,32 +6,32 @@ use std::sync::atomic::AtomicU64;
 
 use super::decide;
 
-/// How far a mirror has come.
+/// The progress of a mirror.
 #[derive(Debug, Default)]
 pub struct Progress {
     /// Changes that the fast path has carried out.
     pub told: AtomicU64,
     /// Prefixes with routes.
     pub routes: AtomicU64,
-    /// Times that everything was read.
+    /// Number of complete readings.
     pub resyncs: AtomicU64,
     /// Changes that the fast path refused.
     pub refused: AtomicU64,
-    /// The packets that go to Linux now, and why.
+    /// The packets that go to Linux at present, with reasons.
     pub(super) by_linux: Mutex<BTreeSet<String>>,
     /// Packets that went to Linux so far, by handler and reason.
     pub(super) counts: Mutex<BTreeMap<String, Vec<(u64, String)>>>,
 }
 
 impl Progress {
-    /// The packets that go to Linux now in addition to those that the tables do not answer, and
-    /// why.
+    /// The packets that go to Linux at present in addition to those without a table entry, with
+    /// reasons.
     pub fn by_linux(&self) -> Vec<String> {
         let all = self.by_linux.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         all.iter().cloned().collect()
     }
 
-    /// Packets that went to Linux so far by reason, as they were counted last.
+    /// Packets that went to Linux so far by reason, at the last count.
     pub fn counts(&self) -> BTreeMap<String, u64> {
         let all = self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let mut sums = BTreeMap::new();

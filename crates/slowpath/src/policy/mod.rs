@@ -1,9 +1,9 @@
-//! The settings of Linux that the fast path follows itself.
+//! The settings of Linux that affect the fast path.
 //!
-//! The fast path knows routes, neighbours, Ethernet addresses and MTUs exactly as Linux does. Of all
-//! other settings that change Linux's treatment of a packet, this knows only whether they exist:
-//! then the packets that they may concern go to Linux. The fast path gets each reason in words, and
-//! counts by it.
+//! The fast path knows routes, neighbours, Ethernet addresses and MTUs exactly as Linux does. Of
+//! all other settings that change Linux's treatment of a packet, this detects only whether they
+//! exist: then Linux gets the packets that they may concern. The fast path gets each reason in
+//! words, and counts by it.
 //!
 //! | file       | concern                                                       |
 //! |------------|---------------------------------------------------------------|
@@ -41,9 +41,9 @@ use crate::links::Links;
 use crate::message::Link;
 
 const RULE: &str = "an ip rule asks for more than its destination";
-/// The reason for packets whose source is an address of the router: no other station sends such.
+/// The reason for packets whose source is an address of the router: no other station sends these.
 pub const OWN_SOURCE: &str = "its source is an address of the router";
-/// Prefixes and addresses of `own` that a gate has room for, beside those of rules.
+/// A gate's room for prefixes and addresses of `own`, in addition to those of rules.
 const MOST_OWN: [usize; 2] = [16, 4000];
 /// Bytes of a frame beside the packet: Ethernet header and a VLAN tag (`is_skb_forwardable` in the
 /// kernel).
@@ -80,14 +80,14 @@ pub(crate) struct Policy {
 /// The policy for the fast path.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// Handlers and the values to write to them.
+    /// Handlers with the values to write.
     pub(crate) writes: Vec<(String, String)>,
     /// All reasons, with their packets.
     pub(crate) reasons: BTreeSet<String>,
 }
 
 impl Policy {
-    /// Of a fast path that decides nothing, for this reason.
+    /// The policy of a fast path that decides nothing, for this reason.
     pub(crate) fn closed(reason: &'static str) -> Policy {
         Policy { closed: Some(reason), ..Policy::default() }
     }
@@ -214,7 +214,7 @@ impl Policy {
         })
     }
 
-    /// Why every frame that comes in by a device is Linux's.
+    /// The reason why Linux gets every frame from a device.
     fn device_reason(&self, link: &Link, links: &Links) -> Option<&'static str> {
         if link.has_program {
             return Some("an eBPF program sees frames first");
@@ -246,7 +246,7 @@ impl Policy {
         })
     }
 
-    /// Why all packets of a family that come in by a device are Linux's.
+    /// The reason why Linux gets all packets of a family from a device.
     fn ingress_reason(&self, is_v4: bool, link: &Link, concern: &Concern) -> Option<&'static str> {
         if concern.devices.contains(&link.name) {
             return Some(RULE);
@@ -262,7 +262,7 @@ impl Policy {
     }
 }
 
-/// The line that says a device's Ethernet address.
+/// The line with a device's Ethernet address.
 fn own_address(link: &Link) -> String {
     let Some([a, b, c, d, e, f]) = link.mac else { return String::new() };
     format!("mac {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}\n")

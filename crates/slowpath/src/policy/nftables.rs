@@ -30,7 +30,7 @@ const INGRESS: &str = "nftables has an ingress hook";
 pub(crate) struct Hooks {
     pub(crate) v4: Option<&'static str>,
     pub(crate) v6: Option<&'static str>,
-    /// A chain sees frames as a device receives them, also those to other stations.
+    /// A chain gets frames as a device receives them, even those to other stations.
     pub(crate) sees_foreign: bool,
 }
 

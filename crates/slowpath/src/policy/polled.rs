@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 
-/// Room for the contents of such a file.
+/// Buffer size for the contents of such a file.
 const MOST_BYTES: usize = 1024;
 
 /// Files that stay open: the namespace is that of the thread that opened them.
@@ -17,7 +17,7 @@ impl Files {
     /// The contents of a file; `None` if it is missing.
     fn read(&mut self, path: String) -> Option<String> {
         let mut bytes = [0; MOST_BYTES];
-        // The setting of a device that has gone cannot be read any more.
+        // The setting of a removed device cannot be read.
         for _ in 0..2 {
             if let Some(file) = self.open.get(&path) {
                 if let Ok(length) = file.read_at(&mut bytes, 0) {
@@ -36,11 +36,11 @@ impl Files {
 /// Settings of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OfDevice {
-    /// Linux tells senders of shorter ways.
+    /// Linux sends redirects.
     pub(crate) sends_redirects: bool,
     /// Longest IPv6 packet.
     pub(crate) mtu6: Option<u32>,
-    /// Linux has no IPv6 there: it is disabled, or the MTU is too short for it.
+    /// Linux has no IPv6 there: it is disabled, or the MTU is too small for it.
     pub(crate) lacks_ipv6: bool,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Polled {
 }
 
 impl Polled {
-    /// Reads everything, by a thread of the namespace. Returns whether something is different.
+    /// Reads everything in a thread of the namespace. Returns whether something has changed.
     pub(crate) fn read<'a>(&mut self, devices: impl Iterator<Item = &'a str>) -> bool {
         let legacy = ["ip_tables_names", "ip6_tables_names"].map(|name| {
             let names = self.files.read(format!("/proc/thread-self/net/{name}"));

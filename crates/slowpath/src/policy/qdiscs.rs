@@ -1,4 +1,4 @@
-//! Queueing disciplines of `tc`: whether a device has another one than the kernel gives it.
+//! Queueing disciplines of `tc`: whether a device has another one than the kernel's default.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ impl Qdiscs {
         }
     }
 
-    /// A device has gone, and its disciplines with it.
+    /// A device was removed, with its disciplines.
     pub(crate) fn forget(&mut self, device: u32) {
         self.kinds.retain(|(of, _), _| *of != device);
     }
@@ -35,12 +35,12 @@ impl Qdiscs {
         all.map(|(_, kind)| kind.as_str())
     }
 
-    /// Whether a classifier or program sees the packets that a device receives.
+    /// Whether a classifier or program handles the packets that a device receives.
     pub(crate) fn has_ingress(&self, device: u32) -> bool {
         self.of(device).any(|kind| matches!(kind, "ingress" | "clsact"))
     }
 
-    /// Whether a qdisc or program delays or sees the packets that a device sends.
+    /// Whether a qdisc or program handles the packets that a device sends.
     pub(crate) fn has_egress(&self, device: u32) -> bool {
         self.of(device).any(|kind| !matches!(kind, "ingress" | USUAL))
     }

@@ -1,4 +1,4 @@
-//! Rules that choose a table of routes, and which packets a rule concerns beyond the usual ones.
+//! Rules that choose a table of routes, and the packets of each unusual rule.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -33,28 +33,28 @@ const FIB_RULE_INVERT: u32 = 2;
 const LOCAL: u32 = 255;
 const MAIN: u32 = 254;
 const DEFAULT: u32 = 253;
-/// More prefixes than this are not looked at one by one.
+/// Most prefixes that are compared one by one.
 const MOST_PREFIXES: usize = 48;
 
-/// A rule, as far as forwarded packets can tell it from others.
+/// A rule, with the properties that matter to forwarded packets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     is_v4: bool,
     priority: u32,
-    /// The table it looks up, if that is all it does.
+    /// The table of a rule that only looks up a table.
     table: Option<u32>,
     which: Which,
 }
 
-/// The packets that a rule concerns, of those that routers forward.
+/// The forwarded packets that a rule concerns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Which {
     None,
-    /// Those that come in by a device.
+    /// Packets from a device.
     From(String),
     Source(IpNet),
     Destination(IpNet),
-    /// It is unknown before a further look at the packet.
+    /// Unknown without more of the packet.
     Some,
     All,
 }
@@ -82,7 +82,7 @@ impl Rule {
                 FRA_DST => to = prefix(value, to_length),
                 FRA_SRC => from = prefix(value, from_length),
                 FRA_IIFNAME => device = Some(text(value)),
-                // Of a forwarded packet no outgoing device is known yet.
+                // The outgoing device of a forwarded packet is not known yet.
                 FRA_OIFNAME => is_never = true,
                 // VRFs: their devices are Linux's anyway.
                 FRA_L3MDEV => is_never |= value.first() == Some(&1),
@@ -132,9 +132,9 @@ pub(crate) struct Rules {
 /// The packets of one family that rules concern.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Concern {
-    /// All of them.
+    /// All packets.
     pub(crate) all: bool,
-    /// Those that come in by a device of such a name.
+    /// Packets from devices with such names.
     pub(crate) devices: Vec<String>,
     pub(crate) sources: Vec<IpNet>,
     pub(crate) destinations: Vec<IpNet>,
@@ -148,7 +148,7 @@ impl Rules {
     /// The packets that the tables local, main and default in this order do not answer for.
     pub(crate) fn concern(&self, is_v4: bool) -> Concern {
         let mut concern = Concern::default();
-        // The order of the list is the one in which rules are asked.
+        // The order of the list is the order of evaluation.
         let mut order: BTreeMap<u32, Vec<&Rule>> = BTreeMap::new();
         for rule in self.all.iter().filter(|rule| rule.is_v4 == is_v4) {
             order.entry(rule.priority).or_default().push(rule);
@@ -209,7 +209,7 @@ mod tests {
         assert_eq!(rule.as_ref(), super::usual().all.get(1));
     }
 
-    /// Those of IPv4.
+    /// The rules of IPv4.
     fn usual() -> Vec<Rule> {
         super::usual().all.into_iter().filter(|rule| rule.is_v4).collect()
     }

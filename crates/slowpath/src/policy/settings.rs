@@ -1,4 +1,4 @@
-//! Settings of devices that netlink tells: forwarding, checks of sources, proxies of neighbours.
+//! Settings of devices from netlink: forwarding, checks of sources, proxies of neighbours.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ const NETCONFA_FORWARDING: u16 = 2;
 const NETCONFA_RP_FILTER: u16 = 3;
 const NETCONFA_PROXY_NEIGH: u16 = 5;
 
-/// The number that stands for the settings of all devices.
+/// The number for the settings of all devices.
 const ALL: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl Settings {
         self.all.get(&(family, device)).copied().unwrap_or_default()
     }
 
-    /// Why IPv4 packets that come in by a device are Linux's.
+    /// The reason why Linux gets IPv4 packets from a device.
     pub(crate) fn reason4(&self, device: u32) -> Option<&'static str> {
         let (all, own) = (self.of(INET, ALL), self.of(INET, device));
         if own.forwarding == 0 {
@@ -68,7 +68,7 @@ impl Settings {
         (all.rp_filter.max(own.rp_filter) != 0).then_some("rp_filter is on")
     }
 
-    /// Why IPv6 packets that come in by a device are Linux's.
+    /// The reason why Linux gets IPv6 packets from a device.
     pub(crate) fn reason6(&self, device: u32) -> Option<&'static str> {
         let (all, own) = (self.of(INET6, ALL), self.of(INET6, device));
         if all.forwarding == 0 {

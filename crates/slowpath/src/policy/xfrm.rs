@@ -1,4 +1,4 @@
-//! Policies of IPsec: whether forwarded packets meet one.
+//! Policies of IPsec: whether one concerns forwarded packets.
 //!
 //! Numbers are from `linux/xfrm.h`.
 
@@ -20,7 +20,7 @@ const GETDEFAULT: u16 = 0x28;
 const GROUPS: u32 = 1 << (2 - 1) | 1 << (4 - 1);
 /// Bytes of the selector of one policy.
 const POLICY_ID_BYTES: usize = 64;
-/// Where a policy has its family and its direction.
+/// Offsets of a policy's family and direction.
 const FAMILY_AT: usize = 40;
 const DIRECTION_AT: usize = 160;
 
@@ -47,7 +47,7 @@ pub(crate) fn read(lists: &mut Netlink) -> io::Result<Policies> {
         let family = message.get(FAMILY_AT..).and_then(<[u8]>::first_chunk::<2>);
         let family = family.map_or(0, |octets| u16::from_ne_bytes(*octets));
         let direction = message.get(DIRECTION_AT).copied().unwrap_or(IN);
-        // Those of sockets have further directions.
+        // Policies of sockets have further directions.
         if direction == IN || direction > FORWARD {
             return;
         }
@@ -55,7 +55,7 @@ pub(crate) fn read(lists: &mut Netlink) -> io::Result<Policies> {
         found.v6 |= family != u16::from(INET);
     };
     lists.talk(&mut Request::new(GETPOLICY, DUMP, &[0; POLICY_ID_BYTES]), each)?;
-    // The treatment of packets without a policy; older kernels have no such message.
+    // The treatment of packets without a policy; older kernels lack this message.
     if let Ok(answer) = lists.ask(Request::new(GETDEFAULT, 0, &[0; 4]))
         && let Some([_, forward, out]) = answer.first_chunk::<3>()
         && (*forward == BLOCK || *out == BLOCK)

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 
-/// The table of a family, `-4` or `-6`, in a namespace: ways by prefix, as the mirror writes them.
-/// `interfaces` are those of the router, whose numbers are the outputs; behind them come Linux
-/// and nowhere.
+/// The table of a family, `-4` or `-6`, in a namespace: next hops by prefix, in the mirror's form.
+/// `interfaces` are the router's, whose numbers are the outputs; the next outputs are Linux and a
+/// discard.
 pub(crate) fn table(
     namespace: &str,
     family: &str,
@@ -17,7 +17,7 @@ pub(crate) fn table(
             .args(["-netns", namespace, "-details", family, "route", "show", "table", table])
             .output()
             .unwrap();
-        // Ways of a route stand on lines of their own.
+        // Next hops of a route are on separate lines.
         let text = String::from_utf8(output.stdout).unwrap().replace("\n\t", " ");
         for line in text.lines() {
             let Some((prefix, way, metric)) = read(line, family, interfaces) else { continue };
@@ -47,7 +47,7 @@ fn after(words: &[&str], name: &str) -> Option<String> {
     words.get(at + 1).map(|word| (*word).to_owned())
 }
 
-/// Prefix, way and metric of a line of `ip -details route`.
+/// Prefix, next hop and metric of a line of `ip -details route`.
 fn read(line: &str, family: &str, interfaces: &[&str]) -> Option<(String, String, u64)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (kind, rest) = words.split_first()?;

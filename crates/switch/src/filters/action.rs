@@ -5,33 +5,33 @@ use europa_pool::layout::RESULT_BYTES;
 /// No interface.
 pub const NOWHERE: u16 = u16::MAX;
 
-/// Where a packet goes.
+/// The result for a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verdict {
-    /// Where it would have gone.
+    /// It continues unchanged.
     #[default]
     Pass,
     /// Nowhere.
     Drop,
     /// Out by the interface `to`.
     Send,
-    /// To the router's own Linux.
+    /// It is given to the router's own Linux.
     SlowPath,
-    /// To the router that has sent it, by the interface that it was sent to.
+    /// It is returned to its sender, by the interface to which it was sent.
     Back,
 }
 
 /// A rule's action on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Action {
-    /// Where it goes.
+    /// The packet's destination.
     pub verdict: Verdict,
-    /// [`DSCP`] with a code point, [`CONGESTION`]; 0: stays as it is.
+    /// [`DSCP`] with a value, [`CONGESTION`]; 0 changes nothing.
     pub mark: u8,
-    /// Number of the slice's queue that it waits in; 0: the one that its router has said.
+    /// Number of the slice's queue; 0: the queue that its router has named.
     pub queue: u16,
-    /// Number of the interface, as the node has told it; or [`NOWHERE`].
+    /// Number of the interface, from the node; or [`NOWHERE`].
     pub to: u16,
     /// Number of the interface that gets a copy; or [`NOWHERE`].
     pub mirror: u16,
@@ -42,7 +42,7 @@ pub struct Action {
 pub struct Reply {
     /// Its action.
     pub action: Action,
-    /// The data that goes with the packet to the next router.
+    /// The data that is passed with the packet to the next router.
     pub result: [u8; RESULT_BYTES],
 }
 
@@ -58,7 +58,8 @@ impl Default for Action {
 }
 
 impl Action {
-    /// Both, where the slice's rules for all packets go before those for the router's own keys.
+    /// Both actions; the slice's rules for all packets have precedence over those for the router's
+    /// own keys.
     pub(super) fn before(self, own: Self) -> Self {
         let (verdict, to) = match self.verdict {
             Verdict::Pass => (own.verdict, own.to),

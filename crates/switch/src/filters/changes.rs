@@ -1,5 +1,5 @@
-//! Rules and actions on their way from the node: its orders, and the layout of rules in the memory
-//! that it hands over. A hundred thousand rules as text would take longer to read than to add.
+//! Rules and actions from the node: its orders, and the layout of rules in shared memory. Parsing a
+//! hundred thousand rules from text would take longer than adding them.
 
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use super::action::{Action, Outcome, Reply};
 
-/// Rules of each kind that there may be, of all slices together.
+/// Most rules of each kind, over all slices.
 pub const CAPACITY: u32 = 1 << 18;
 
-/// The node's changes of rules, by a connection of its own. Each is answered by one
+/// The node's changes of rules, over a separate connection. Each is answered by one
 /// [`FilterAnswer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilterOrder {
@@ -25,8 +25,8 @@ pub enum FilterOrder {
         /// The numbers of packed entries in the memory.
         counts: Counts,
     },
-    /// A slice's rules from now on; those that stay keep their counters. Descriptor: as above;
-    /// nothing is removed by number.
+    /// Replaces a slice's rules; rules that stay keep their counters. Descriptor: as above; no rule
+    /// is removed by number.
     Replace {
         /// The slice's number.
         slice: u16,
@@ -38,7 +38,7 @@ pub enum FilterOrder {
     Hits {
         /// The slice's number.
         slice: u16,
-        /// How many rules there is room for.
+        /// Room for rules.
         room: u32,
     },
 }
@@ -46,22 +46,22 @@ pub enum FilterOrder {
 /// Its result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FilterAnswer {
-    /// It is done, and every packet from now on is treated so; or there are so many rules.
+    /// It is done, and applies to every later packet; with the number of rules.
     Done(u32),
-    /// It is not, and nothing has changed.
+    /// It is refused, and changed nothing.
     Refused(String),
 }
 
-/// How many changes of each kind there are in a [`Batch`].
+/// Numbers of changes of each kind in a [`Batch`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Numbers of rules that go.
+    /// Numbers of removed rules.
     pub removed: u32,
-    /// Rules for IPv4 that come.
+    /// Added rules for IPv4.
     pub ipv4: u32,
-    /// Rules for IPv6 that come.
+    /// Added rules for IPv6.
     pub ipv6: u32,
-    /// Rules for keys of routers' own that come.
+    /// Added rules for keys of routers.
     #[serde(default)]
     pub opaque: u32,
 }
@@ -69,13 +69,13 @@ pub struct Counts {
 /// Changes of one slice's rules. A number names a rule of one kind, or one of each.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Numbers of rules that go, before others come.
+    /// Numbers of rules to remove, before others are added.
     pub removed: Vec<u32>,
-    /// Rules for IPv4 that come.
+    /// Rules for IPv4 to add.
     pub ipv4: Vec<Rule<Action, 2>>,
-    /// Rules for IPv6 that come.
+    /// Rules for IPv6 to add.
     pub ipv6: Vec<Rule<Action, 5>>,
-    /// Rules for keys of routers' own that come.
+    /// Rules for keys of routers to add.
     pub opaque: Vec<Rule<Reply, 5>>,
 }
 
@@ -121,7 +121,7 @@ fn unpack<T: Outcome, const N: usize>(words: &mut impl Iterator<Item = u64>) -> 
 }
 
 impl Batch {
-    /// How many of each there are.
+    /// The numbers of each kind.
     pub fn counts(&self) -> Counts {
         Counts {
             removed: self.removed.len() as u32,
@@ -131,12 +131,12 @@ impl Batch {
         }
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.counts() == Counts::default()
     }
 
-    /// As it is in memory.
+    /// Its form in memory.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.counts().bytes());
         bytes.extend(self.removed.iter().flat_map(|number| u64::from(*number).to_le_bytes()));
@@ -146,7 +146,7 @@ impl Batch {
         bytes
     }
 
-    /// Reads it from memory; none if the memory is not that long.
+    /// Reads it from memory; `None` if the memory is too short.
     pub(super) fn read(counts: Counts, memory: Option<impl AsFd>) -> Option<Self> {
         if counts.words() == 0 {
             return Some(Self::default());

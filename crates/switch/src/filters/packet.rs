@@ -1,7 +1,7 @@
 //! The key of a packet, and marks on it, where it lies in its router's pool.
 //!
-//! The router may write there at any time. It can so have its own packets match another of its
-//! slice's own rules, and nothing else: checks that protect others are on the copy.
+//! The router may write there at any time. So it can make its own packets match another rule of its
+//! slice. That is harmless: checks that protect others are on the copy.
 
 use std::mem::offset_of;
 
@@ -26,7 +26,8 @@ const ETHERNET: usize = 14;
 const IPV4: [u8; 2] = [0x08, 0x00];
 const IPV6: [u8; 2] = [0x86, 0xdd];
 
-/// The key of a frame of `length` bytes at `place` in `memory`; none if it is not IP, or cut short.
+/// The key of a frame of `length` bytes at `place` in `memory`; `None` if it is not IP, or
+/// truncated.
 #[inline]
 pub(super) fn key(
     memory: &Mapping,
@@ -142,7 +143,7 @@ fn transport(fields: &mut Fields, header: &[u8]) {
 /// The byte of the traffic class once it is marked.
 fn marked(class: u8, mark: u8) -> u8 {
     let class = if mark & DSCP != 0 { mark << 2 | class & 3 } else { class };
-    // Of ends that do not understand it nothing may be said (RFC 3168 section 5).
+    // Packets of flows without ECN must not be marked (RFC 3168 section 5).
     if mark & CONGESTION != 0 && class & 3 != 0 { class | 3 } else { class }
 }
 

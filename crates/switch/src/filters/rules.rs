@@ -1,4 +1,4 @@
-//! The rules: changed by a thread of their own, so that no packet waits for a change.
+//! The rules: a separate thread changes them, so that no packet waits for a change.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -34,8 +34,8 @@ impl Rules {
     /// Carries out the orders of nodes, one after the other; ends when no node can connect any
     /// more.
     pub(super) fn serve(mut self, nodes: &Receiver<OwnedFd>) {
-        // The worker has its core to itself, if there are others: the kernel takes those of all
-        // that this process may use. Where it refuses, the thread stays where it is.
+        // The worker keeps its core to itself, if there are others: this thread may use all cores
+        // of the process. If the kernel refuses, the thread stays on its core.
         let mut all = CpuSet::new();
         for cpu in 0..CpuSet::count() {
             let _ = all.set(cpu);
@@ -43,7 +43,7 @@ impl Rules {
         let _ = sched_setaffinity(Pid::from_raw(0), &all);
         while let Ok(node) = nodes.recv() {
             let mut orders: Channel<FilterAnswer, FilterOrder> = Channel::new(node);
-            // A node that has gone, or babbles, is followed by the next one.
+            // After a node that has ended, or sent an invalid message, the next one follows.
             while let Ok((order, descriptors)) = orders.receive() {
                 let answer = self.obey(order, descriptors.first());
                 let answer = answer.unwrap_or_else(FilterAnswer::Refused);
@@ -115,7 +115,7 @@ fn counted<T: Copy, const N: usize>(
     hits.filter(|(_, hits)| hits.packets > 0)
 }
 
-/// Removes those of these rules that exist, and adds others.
+/// Removes the existing ones of these rules, and adds others.
 fn change<T: Outcome, const N: usize>(
     rules: &mut Writer<T, N>,
     slice: Slice,
@@ -194,7 +194,7 @@ mod tests {
         change(&mut rules, blue, &[], &[rule(1, 1)]).unwrap();
         let mut reader = rules.reader(16);
         assert!(reader.batch().lookup(red, &[2, 0], 100).is_some());
-        // A number that another family has alone is none to remove here.
+        // A number that only another family has is ignored here.
         change(&mut rules, red, &[1, 77], &[rule(4, 4)]).unwrap();
         replace(&mut rules, red, &[rule(2, 2), rule(3, 33), rule(5, 5)]).unwrap();
         let mut numbers: Vec<_> =

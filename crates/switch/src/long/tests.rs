@@ -45,7 +45,7 @@ fn headers(ipv4: bool, options: usize, payload: usize, flags: u8) -> Vec<u8> {
     tcp.sequence.set(u32::MAX - 3000);
     tcp.data_offset = (((TcpHeader::LEN + options) / 4) << 4) as u8;
     tcp.flags = flags;
-    // Any value: the switch writes another one.
+    // Any value, as the switch writes another one.
     tcp.checksum.set(0xbeef);
     head.extend(tcp.as_bytes());
     head.extend((0..options).map(|at| at as u8));
@@ -109,8 +109,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(100_000))]
 
-    /// Whatever a router writes as word, metadata and headers: what the switch takes lies in that
-    /// slot of its own pool, and the kernel gets places inside the packet only.
+    /// For any word, metadata and headers from a router: the switch reads only that slot of the
+    /// router's pool, and the kernel gets only places inside the packet.
     #[test]
     fn no_lie_leads_out_of_the_slot(
         slot in 0..1_u32 << 20, offset in 0..1_u16 << 10, length: u16, segment: u16, ipv4: bool,

@@ -1,4 +1,4 @@
-//! How a switch goes.
+//! The counters of a switch.
 
 use europa_impair::Statistics;
 use europa_router::GuestStats;
@@ -6,24 +6,24 @@ use serde::{Deserialize, Serialize};
 
 use super::tunnel::TunnelStats;
 
-/// How a switch goes.
+/// The counters of a switch.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SwitchStats {
     /// Runs of the transmit program.
     pub kicks: u64,
-    /// Frames that left as live frames.
+    /// Frames that were sent as live frames.
     pub live_frames: u64,
-    /// System calls of the socket way.
+    /// System calls for sending by sockets.
     pub socket_calls: u64,
     /// Frames that left by a socket.
     pub socket_frames: u64,
-    /// Frames that went over links.
+    /// Frames that passed links.
     pub link_frames: u64,
     /// Times it slept.
     pub sleeps: u64,
     /// Each port.
     pub ports: Vec<PortStats>,
-    /// Each direction of a link that does something to packets.
+    /// Each direction of a link with effects on packets.
     pub links: Vec<LinkStats>,
     /// Each router that runs inside it.
     pub inline: Vec<InlineStats>,
@@ -31,20 +31,20 @@ pub struct SwitchStats {
     pub tunnels: Vec<TunnelStats>,
     /// Packets at sockets of tunnels that are of no link.
     pub foreign_packets: u64,
-    /// Packets there that are no packets of links.
+    /// Packets at these sockets that are not packets of links.
     pub malformed_packets: u64,
 }
 
-/// How a router inside the switch goes.
+/// The counters of a router inside the switch.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct InlineStats {
     /// Number of its pool.
     pub pool: u32,
-    /// How it goes.
+    /// Its counters.
     pub router: GuestStats,
 }
 
-/// How a port goes.
+/// The counters of a port.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct PortStats {
     /// Number of the port.
@@ -57,7 +57,7 @@ pub struct PortStats {
     pub kick_frames: u32,
 }
 
-/// How one direction of a link goes.
+/// The counters of one direction of a link.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LinkStats {
     /// Number of the interface that sends.

@@ -1,4 +1,4 @@
-//! Links to other machines: their settings, and how they go.
+//! Links to other machines: their settings and counters.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 /// The settings of a link to another machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TunnelSettings {
-    /// Number of the interface whose frames come in.
+    /// Number of the interface for received frames.
     pub to: u32,
     /// Address and port of this machine.
     pub local: SocketAddr,
-    /// Address of the other one.
+    /// Address of the other machine.
     pub remote: IpAddr,
     /// The link's number.
     pub id: u32,
@@ -20,9 +20,9 @@ pub struct TunnelSettings {
     pub epoch: u64,
     /// The key in packets that leave.
     pub send_key: Key,
-    /// The key in packets that come in.
+    /// The key in received packets.
     pub receive_key: Key,
-    /// A number that no earlier tunnel of this link had. One that goes on keeps its own.
+    /// A number that no earlier tunnel of this link had. A tunnel that continues keeps its own.
     pub session: u32,
     /// Longest UDP payload that the underlay carries.
     pub most_bytes: u32,
@@ -30,7 +30,7 @@ pub struct TunnelSettings {
     pub most_frame_bytes: u32,
 }
 
-/// How a link to another machine goes.
+/// The counters of a link to another machine.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct TunnelStats {
     /// Number of the interface that sends.

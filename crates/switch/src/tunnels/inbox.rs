@@ -1,4 +1,4 @@
-//! Packets that come in: up to a batch by one system call, into private memory.
+//! Receiving: up to a batch of packets by one system call, into private memory.
 
 use std::io::IoSliceMut;
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg};
 
 /// Packets of one system call.
 pub(super) const BATCH: usize = 32;
-/// Room for one packet. A longer one is cut off, and no packet of a link is that long.
+/// Room for one packet. A longer one is truncated, and no packet of a link is that long.
 pub(super) const PACKET_BYTES: usize = 16 << 10;
 
 #[derive(Default)]
@@ -21,7 +21,7 @@ struct Memory {
 
 impl Inbox {
     /// Passes the packets that wait in a socket on, at most a batch, with their source addresses.
-    /// Returns how many there were.
+    /// Returns their number.
     pub(super) fn receive(
         &mut self,
         socket: &OwnedFd,
@@ -38,7 +38,7 @@ impl Inbox {
                 std::array::from_fn(|_| [IoSliceMut::new(parts.next().unwrap_or_default())]);
             let flags = MsgFlags::MSG_DONTWAIT;
             let received = recvmmsg(socket.as_raw_fd(), headers, &mut slices, flags, None);
-            // None waits, or the kernel reports an error of a sent packet.
+            // No packet waits, or the kernel reports an error of a sent packet.
             let Ok(received) = received else { return 0 };
             let mut count = 0;
             for (found, message) in found.iter_mut().zip(received) {

@@ -1,5 +1,5 @@
-//! Packets that leave: frames are copied out of their slots into private memory behind the header of
-//! each packet, and sent in one system call.
+//! Sending: frames are copied from their slots into private memory after the header of each packet,
+//! and sent in one system call.
 
 use std::io::IoSlice;
 use std::os::fd::AsRawFd;
@@ -15,14 +15,14 @@ use crate::queue::Queued;
 use crate::tables::{Shared, count};
 use crate::tap::{Leaving, leaving};
 
-/// Packets of one system call; all parts of a frame leave in one.
+/// Packets of one system call; all parts of a frame are sent in one.
 const BATCH: usize = MOST_PARTS as usize;
-/// Room for all packets of one system call: two of the longest frames, more of others.
+/// Room for all packets of one system call: two of the longest frames, or more shorter ones.
 const OUTBOX_BYTES: usize = 256 << 10;
 /// Room that a frame and its headers may take.
 const FRAME_BYTES: usize = (64 << 10) + BATCH * europa_tunnel::MOST_HEADER_BYTES;
-/// Payloads that an underlay carries where the kernel refuses longer ones: IPv6's least MTU (RFC 8200
-/// section 5), then the length that every host takes (RFC 1122 section 3.3.2), less the headers.
+/// Payloads for an underlay whose kernel refuses longer ones: IPv6's least MTU (RFC 8200 section
+/// 5), then the length that every host takes (RFC 1122 section 3.3.2), minus the headers.
 const SMALLER_BYTES: [usize; 2] = [1280 - 48, 576 - 28];
 
 /// A packet with the end of a frame, or with another part of one.
@@ -192,7 +192,7 @@ fn send(memory: &mut Memory, shared: &Shared, tunnel: &mut Tunnel) {
     packets.clear();
 }
 
-/// The underlay carries less than was known: packets are shorter until the node knows better.
+/// The underlay's MTU has decreased: packets are shorter until the node reports a new one.
 #[cold]
 fn shrink(tunnel: &mut Tunnel) {
     let now = tunnel.sender.most_bytes();

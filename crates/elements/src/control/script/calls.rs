@@ -67,15 +67,15 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
             || self.exports.iter().any(|export| export == name)
     }
 
-    /// Whether `name` is a handler that this script has as every element has it. The engine does
-    /// not know the handlers of `handlers` while the script runs.
+    /// Whether `name` is a handler that this script has because every element has it. The engine
+    /// does not know the handlers of `handlers` while the script runs.
     fn has_common(&self, name: &str, context: &Context<'_>) -> bool {
         !self.has(name)
             && name != "handlers"
             && context.handler_flags(context.index(), name).is_some()
     }
 
-    /// Whose handler `path` is: one of this script comes first.
+    /// The element of the handler `path`: this script's handlers have precedence.
     fn target(&self, path: &str, context: &Context<'_>) -> Result<Target, HandlerError> {
         let own = !path.contains('.') && (self.has(path) || self.has_common(path, context));
         match own {
@@ -167,7 +167,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// An error of a handler, in the words of Click where it is not there.
+/// An error of a handler; in the words of Click if the handler does not exist.
 fn not_found(name: &str, error: &HandlerError, how: &str) -> String {
     match error {
         HandlerError::NotFound(_) | HandlerError::WriteOnly(_) | HandlerError::ReadOnly(_) => {

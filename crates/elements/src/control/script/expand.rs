@@ -2,19 +2,19 @@
 
 use super::words::quoted;
 
-/// Handlers may be called for arguments of handlers this deep.
+/// Nesting limit for handlers in arguments of handlers.
 const MAX_DEPTH: u32 = 50;
 
-/// How values are put into the text.
+/// How values are inserted into the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As they are; quoted only inside double quotes.
+    /// Unchanged; quoted only inside double quotes.
     Plain,
-    /// So that one layer of quotes removed gives them as they are.
+    /// Quoted so that removing one layer of quotes restores them.
     Quoted,
 }
 
-/// Something that stands for a value.
+/// A reference to a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reference {
     /// A variable's name.

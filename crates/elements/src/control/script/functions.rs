@@ -9,7 +9,7 @@ const ONE: &str = "expected one number";
 const TWO: &str = "expected two numbers";
 const SYNTAX: &str = "syntax error";
 
-/// Calls the function `name`; `None` if there is none.
+/// Calls the function `name`; `None` if it does not exist.
 pub(crate) fn call(name: &str, arguments: &str) -> Option<Result<String, String>> {
     let text = arguments.trim();
     Some(match name {

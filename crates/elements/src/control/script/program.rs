@@ -2,7 +2,7 @@
 
 use super::words::shift_word;
 
-/// Where a jump leads.
+/// The target of a jump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Jump {
     To(usize),
@@ -18,7 +18,7 @@ pub(crate) enum End {
     Error,
 }
 
-/// The effect of an instruction. Where there are two forms, `quoted` is that with a `q`: it removes
+/// The effect of an instruction. If there are two forms, `quoted` is the one with a `q`: it removes
 /// a layer of quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
@@ -123,7 +123,7 @@ fn plain(action: Action) -> Instruction {
     Instruction { action, text: String::new() }
 }
 
-/// The place of a label, or its meaning by itself.
+/// The instruction at a label, or the label's predefined meaning.
 pub(crate) fn find(program: &[Instruction], label: &str) -> Option<Jump> {
     let at = program.iter().position(|i| matches!(&i.action, Action::Label(name) if name == label));
     at.map(Jump::To).or(match label {

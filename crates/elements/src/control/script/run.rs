@@ -22,8 +22,8 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         )
     }
 
-    /// Carries out instructions for `steps` blocking ones. Returns jumps made, and whether the
-    /// script waits now (rather than having ended).
+    /// Executes instructions until `steps` blocking ones. Returns the number of jumps, and whether
+    /// the script waits now (it has not ended).
     fn step(
         &mut self,
         steps: u64,
@@ -156,7 +156,7 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         }
     }
 
-    /// Goes to instruction `to`; pauses from there up to `before` start again.
+    /// Jumps to instruction `to`; pauses from there up to `before` start again.
     pub(super) fn jump(&mut self, to: usize, before: usize) {
         for instruction in self.program.iter_mut().take(before).skip(to) {
             if let Action::Pause { seen, .. } = &mut instruction.action {
@@ -249,7 +249,7 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         self.complete().0
     }
 
-    /// Steps, and steps again for requests made meanwhile. Returns whether it waits.
+    /// Runs steps, and further steps for requests during the run. Returns whether it waits.
     pub(super) fn go(&mut self, steps: u64, by: By, context: &mut Context<'_>) -> bool {
         if let Some(more) = &mut self.running {
             *more += steps;

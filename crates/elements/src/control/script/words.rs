@@ -9,7 +9,7 @@ pub(crate) fn shift_word<'a>(text: &mut &'a str) -> &'a str {
     word
 }
 
-/// Where the first word of `text` ends, in bytes.
+/// End of the first word of `text`, in bytes.
 fn word_end(text: &str) -> usize {
     let bytes = text.as_bytes();
     let (mut at, mut quote) = (0, None);
@@ -30,7 +30,7 @@ fn word_end(text: &str) -> usize {
     at.min(bytes.len())
 }
 
-/// Puts double quotes around a value, so that [`unquoted`] gives it back.
+/// Quotes a value with double quotes, so that [`unquoted`] restores it.
 pub(crate) fn quoted(value: &str) -> String {
     let mut out = String::with_capacity(value.len() + 2);
     out.push('"');
@@ -44,7 +44,7 @@ pub(crate) fn quoted(value: &str) -> String {
     out
 }
 
-/// Removes a layer of quotes; a text whose quotes do not fit stays as it is.
+/// Removes a layer of quotes; a text with unbalanced quotes is unchanged.
 pub(crate) fn unquoted(text: &str) -> String {
     match europa_engine::unquote(text.trim()) {
         Some(bytes) => String::from_utf8(bytes)

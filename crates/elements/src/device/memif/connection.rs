@@ -1,4 +1,4 @@
-//! How a memif gets a peer, loses it, and gets the next one. Nothing here waits.
+//! How a memif gets a peer, loses it, and gets the next one. No function here blocks.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,25 +21,25 @@ const PEER: u32 = 1;
 const INTERRUPT: u32 = 2;
 const SILENT: u32 = 3;
 
-/// Timers: to begin, or try again; to have got as far as rings.
+/// Timers: to begin or try again; time limit for setting up rings.
 const BEGIN: u32 = 0;
 const AGREED: u32 = 1;
-/// The element's own.
+/// The element's own timer.
 pub(super) const FULL: u32 = 2;
 
 /// A client tries again after so long, twice as long each time.
 const LEAST_DELAY_NS: u64 = 50_000_000;
 const MOST_DELAY_NS: u64 = 2_000_000_000;
-/// A connection that lasted so long was a good one.
+/// A connection that lasted this long resets the delay of retries.
 const GOOD_NS: u64 = 1_000_000_000;
-/// How long two sides may take until they have agreed.
+/// Time limit for two sides to agree.
 const PATIENCE_NS: u64 = 5_000_000_000;
 /// Reasons are logged no more often.
 const LOG_NS: u64 = 1_000_000_000;
 
-/// The descriptor that was opened for it.
+/// The descriptor that was opened for the memif.
 enum Door {
-    /// Clients come here.
+    /// A listening socket for clients.
     Listener(Rc<OwnedFd>),
     /// The side that connects to the server.
     Connector(Connector),
@@ -67,7 +67,7 @@ pub(super) struct Counts {
     pub(super) interrupts: u64,
 }
 
-/// The wanted role.
+/// The configured role.
 struct Setup {
     role: Role,
     config: Config,
@@ -75,22 +75,22 @@ struct Setup {
 }
 
 /// The interfaces of one socket. The first element that listens there learns which one a client
-/// wants; each other finds its clients here in the round that follows.
+/// requests; each other element finds its clients here in the next round.
 #[derive(Default)]
 struct Lobby {
     ids: Vec<u32>,
-    /// Of the shortest ring that one of them takes.
+    /// Size of the shortest ring that one of them accepts.
     log2_entries: Option<u8>,
     come: Vec<Greeting>,
 }
 
-/// A memif's peer, if it has one, and the way to the next.
+/// A memif's peer, if it has one, and the descriptor for the next one.
 #[derive(Default)]
 pub(super) struct Connection {
     setup: Option<Setup>,
-    /// Server: shared with the others at its socket.
+    /// Server: state shared with the other interfaces of its socket.
     lobby: Rc<RefCell<Lobby>>,
-    /// Another element listens for it.
+    /// Another element listens in its place.
     is_guest: bool,
     door: Option<Door>,
     /// The connector has been asked.
@@ -99,7 +99,7 @@ pub(super) struct Connection {
     greetings: Greetings,
     pub(super) link: Option<Link>,
     delay_ns: u64,
-    /// Of the connections before.
+    /// Counts of former connections.
     past: Counts,
     pub(super) disconnects: u64,
     pub(super) reason: String,
@@ -107,7 +107,7 @@ pub(super) struct Connection {
     told: Option<(String, u64)>,
 }
 
-/// Wakes the peers of all elements. It stays: to give it back takes milliseconds.
+/// Wakes the peers of all elements. It is never freed, as that takes milliseconds.
 fn signal() -> Result<Signal, MemifError> {
     static SIGNAL: OnceLock<Signal> = OnceLock::new();
     if let Some(signal) = SIGNAL.get() {
@@ -142,7 +142,7 @@ impl Connection {
         self.is_guest = true;
     }
 
-    /// Opens the socket, or the way to it, unless another element does.
+    /// Opens the socket, or a connection to it, unless another element does.
     pub(super) fn open(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
         let Some(setup) = &mut self.setup else { return Ok(()) };
         context.name().clone_into(&mut setup.config.name);
@@ -155,7 +155,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes over the connection of the element of before, if it is the same interface.
+    /// Takes over the connection of the former element, if it is the same interface.
     pub(super) fn take(&mut self, old: &mut Connection) -> bool {
         let (Some(new), Some(before)) = (&self.setup, &old.setup) else { return false };
         if (new.role, &new.config, &new.resource) != (before.role, &before.config, &before.resource)
@@ -227,7 +227,7 @@ impl Connection {
         }
     }
 
-    /// Something has come at a descriptor.
+    /// A descriptor is ready.
     pub(super) fn ready(&mut self, token: u32, context: &mut Context<'_>) {
         match (token, &self.door) {
             (DOOR, Some(Door::Listener(_))) => self.accept(context),
@@ -238,7 +238,7 @@ impl Connection {
         }
     }
 
-    /// Client: takes the connection that it has asked for.
+    /// Client: accepts the connection that it has requested.
     fn hear(&mut self, context: &mut Context<'_>) {
         let Some(Door::Connector(connector)) = &mut self.door else { return };
         match connector.answer() {
@@ -262,7 +262,7 @@ impl Connection {
         }
     }
 
-    /// The connecting peer has gone.
+    /// Closes the connection of a peer that has gone.
     fn close(&mut self, context: &mut Context<'_>) {
         context.unwatch(DOOR, Interest::Read);
         (self.door, self.asked) = (None, false);
@@ -284,7 +284,7 @@ impl Connection {
         self.greet(context);
     }
 
-    /// Server: reads which interface clients want.
+    /// Server: reads which interface each client requests.
     fn greet(&mut self, context: &mut Context<'_>) {
         for _ in 0..MOST_SILENT {
             match self.greetings.process() {
@@ -297,7 +297,7 @@ impl Connection {
         self.welcome(context);
     }
 
-    /// Server: takes the clients that want this interface.
+    /// Server: accepts the clients that request this interface.
     pub(super) fn welcome(&mut self, context: &mut Context<'_>) {
         let Some(id) = self.port.as_ref().map(|port| port.config().id) else { return };
         loop {
@@ -311,7 +311,7 @@ impl Connection {
         }
     }
 
-    /// Whether clients have come that one of the interfaces here is to take.
+    /// Whether clients wait for one of the interfaces here.
     #[inline]
     pub(super) fn is_wanted(&self) -> bool {
         !self.lobby.borrow().come.is_empty()
@@ -362,7 +362,7 @@ impl Connection {
         }
     }
 
-    /// There is no peer, or none any more: why.
+    /// Notes the lack of a peer, with the reason.
     fn missed(&mut self, reason: &str, context: &mut Context<'_>) {
         context.unwatch(PEER, Interest::Read);
         context.unwatch(INTERRUPT, Interest::Read);
@@ -418,7 +418,7 @@ impl Connection {
         }
     }
 
-    /// Asks the peer for interrupts; whether something is there already.
+    /// Requests interrupts from the peer. Returns whether frames have arrived already.
     pub(super) fn fall_asleep(&mut self) -> bool {
         self.link.as_mut().is_some_and(|link| {
             link.armed = true;
@@ -470,7 +470,8 @@ impl Lobby {
         Ok(())
     }
 
-    /// A client waits until its interface takes it, which is soon: more than a few have lost patience.
+    /// A client waits until its interface accepts it, which is soon: if more than a few wait, they
+    /// have given up.
     fn admit(&mut self, greeting: Greeting) {
         if self.ids.contains(&greeting.id()) && self.come.len() < MOST_SILENT {
             self.come.push(greeting);

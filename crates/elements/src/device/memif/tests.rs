@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::testing::{Bench, part};
 
-/// As long as a busy machine may take.
+/// Time limit for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A router, its clock, its log.
@@ -57,7 +57,7 @@ impl Run {
         ready.map(|(watched, _)| (watched.element, watched.token)).collect()
     }
 
-    /// One round, and the ready descriptors.
+    /// Runs one round, and the ready descriptors.
     fn round(&mut self) {
         let now_ns = self.started.elapsed().as_nanos() as u64;
         self.router.run_once(now_ns, &mut NoDevices);
@@ -96,7 +96,7 @@ fn socket(folder: &Path) -> String {
     folder.join("memif.sock").to_str().unwrap().to_owned()
 }
 
-/// A frame that no other is like.
+/// A frame that differs from all others.
 fn frame(number: usize) -> Vec<u8> {
     let bytes = 60 + number * 7 % 1400;
     (0..bytes).map(|at| (at * 13 + number) as u8).collect()

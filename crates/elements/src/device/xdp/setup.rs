@@ -1,4 +1,4 @@
-//! How a program is loaded, and its maps and variables as handlers.
+//! Loads a program; its maps and variables become handlers.
 
 use europa_cage::user::{Limits, Machine, Map, Setup};
 use europa_cage::{MapKind, Object, Problem, Problems, link, link_with_stages, values};

@@ -2,7 +2,7 @@ use std::process::Command;
 
 use crate::testing::Bench;
 
-/// Compiles a program; the folder goes when it is dropped.
+/// Compiles a program; the folder is removed on drop.
 fn compile(text: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let (source, object) = (folder.path().join("p.bpf.c"), folder.path().join("p.o"));

@@ -3,7 +3,7 @@
 use super::{Data, Kind, Mask, Primitive, Relation, Side, Transport};
 use crate::filter::program::{Base, Expr, Test};
 
-/// Joins comparisons of source and destination. Negated, all of it must not be so.
+/// Joins comparisons of source and destination. Negated, not all of them may hold.
 pub(super) fn sides(side: Side, source: Vec<Test>, destination: Vec<Test>, negated: bool) -> Expr {
     // By De Morgan, as a comparison of bytes that are not there fails either way.
     let all = |tests: Vec<Test>| {
@@ -50,8 +50,8 @@ impl Primitive {
         }
     }
 
-    /// A comparison of a number of `bits` bits, which lies `shift` bits above the word's end. `Err`
-    /// holds a constant result.
+    /// A comparison of a number of `bits` bits, `shift` bits above the word's end. `Err` contains a
+    /// constant result.
     pub(super) fn compare(
         &self,
         what: &str,

@@ -1,8 +1,8 @@
 //! Fragments that wait for the rest of their packet, in bounded memory.
 //!
 //! Packets that are incomplete form a list by the time of their first fragment, so the oldest is
-//! found and given up without a search. A packet has at most [`MOST_FRAGMENTS`] fragments, in the
-//! order of their offsets: adding one takes at most that many steps, for any traffic.
+//! found and dropped without a search. A packet has at most [`MOST_FRAGMENTS`] fragments, in the
+//! order of their offsets, so adding a fragment takes at most that many steps.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,8 @@ use europa_engine::{Packet, Share};
 /// Source, destination, identification and protocol.
 pub(super) type Key = (u32, u32, u16, u8);
 
-/// Fragments of one packet. A packet of 16 kB in fragments of 576 bytes has 30; no buffer takes a
-/// longer one than 32 kB.
+/// Fragments of one packet. A packet of 16 kB in fragments of 576 bytes has 30; no buffer has room
+/// for more than 32 kB.
 pub(super) const MOST_FRAGMENTS: usize = 64;
 /// No place, no packet.
 const NONE: u32 = u32::MAX;
@@ -20,7 +20,7 @@ const NONE: u32 = u32::MAX;
 /// A fragment.
 pub(super) struct Fragment {
     pub(super) packet: Packet,
-    /// Where its payload lies in that of the packet.
+    /// Offset of its payload in that of the packet.
     pub(super) offset: usize,
     pub(super) length: usize,
 }
@@ -40,26 +40,26 @@ struct Place {
 /// A packet that is incomplete.
 struct Whole {
     key: Key,
-    /// Its neighbours in age; of a free one, `newer` is the next that is free.
+    /// Its neighbours in age; for a free one, `newer` is the next free one.
     older: u32,
     newer: u32,
     first: u32,
     fragments: usize,
     bytes: usize,
-    /// Length of the payload, once the last fragment has come.
+    /// Length of the payload, once the last fragment has arrived.
     length: Option<usize>,
     expires_ns: u64,
 }
 
 /// The result for a fragment.
 pub(super) enum Added {
-    /// It waits for others.
+    /// The fragment waits for others.
     Waits,
-    /// The bytes that it has already.
+    /// The packet has these bytes already.
     Twice(Packet),
     /// The packet has more fragments than any that could be put together.
     TooMany(Packet),
-    /// With it, all fragments of the packet are there.
+    /// The fragment completes the packet.
     Complete,
 }
 
@@ -95,7 +95,8 @@ impl Default for Store {
 }
 
 impl Store {
-    /// Takes memory for as many fragments as the share allows, so that none is taken for packets.
+    /// Allocates memory for as many fragments as the share allows, so that packets need no
+    /// allocation.
     pub(super) fn set_share(&mut self, share: Share) {
         let most = share.most().saturating_sub(self.fragments);
         self.wholes.reserve(most);
@@ -110,12 +111,12 @@ impl Store {
         self.bytes
     }
 
-    /// How many fragments there are.
+    /// Number of fragments.
     pub(super) fn fragments(&self) -> usize {
         self.fragments
     }
 
-    /// Length of a packet's payload, if its last fragment has come.
+    /// Length of a packet's payload, if its last fragment has arrived.
     pub(super) fn length(&self, key: Key) -> Option<usize> {
         self.wholes.get(*self.by_key.get(&key)? as usize)?.length
     }
@@ -130,7 +131,7 @@ impl Store {
         self.share.is_full()
     }
 
-    /// The packet whose first fragment came first, and the time to give it up.
+    /// The packet whose first fragment arrived first, and the time to drop it.
     pub(super) fn oldest(&self) -> Option<(Key, u64)> {
         let whole = self.wholes.get(self.oldest as usize)?;
         Some((whole.key, whole.expires_ns))
@@ -188,7 +189,7 @@ impl Store {
         if self.is_complete(at) { Added::Complete } else { Added::Waits }
     }
 
-    /// Whether the payload is there from the start to the end.
+    /// Whether the payload is complete.
     fn is_complete(&self, at: u32) -> bool {
         let Some(Whole { length: Some(length), first, .. }) = self.wholes.get(at as usize) else {
             return false;
@@ -253,7 +254,7 @@ impl Store {
         }
     }
 
-    /// Takes a packet out, if it is there. `take` gets its fragments in the order of their offsets.
+    /// Takes a packet out, if it exists. `take` gets its fragments in the order of their offsets.
     pub(super) fn remove(&mut self, key: Key, mut take: impl FnMut(Fragment)) {
         let Some(at) = self.by_key.remove(&key) else { return };
         let Some(whole) = self.wholes.get_mut(at as usize) else { return };
@@ -280,8 +281,8 @@ impl Store {
         }
     }
 
-    /// Takes over the fragments of another store, oldest first, as far as there is room and up to
-    /// `most` in all.
+    /// Takes over the fragments of another store, oldest first, as long as there is room, up to a
+    /// total of `most`.
     pub(super) fn take_over(&mut self, old: &mut Store, most: usize) {
         while let Some((key, expires_ns)) = old.oldest() {
             let length = old.length(key);

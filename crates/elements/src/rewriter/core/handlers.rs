@@ -66,7 +66,7 @@ impl Rewriter {
         })
     }
 
-    /// The mapping of packets with `SADDR SPORT DADDR DPORT`; nothing if they belong to no flow.
+    /// The mapping of packets with `SADDR SPORT DADDR DPORT`; empty if they belong to no flow.
     fn look_up(&self, protocol: u8, handler: &str, text: &str) -> Result<String, HandlerError> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let wrong = || HandlerError::value(handler, text, "SADDR SPORT DADDR DPORT");

@@ -12,7 +12,7 @@ use crate::rewriter::round_robin_ip_mapper::RoundRobinIPMapper;
 use crate::rewriter::source_ip_hash_mapper::SourceIPHashMapper;
 use crate::shared::common::annotation_keyword;
 
-/// How long unused flows are kept, in seconds.
+/// Lifetimes of unused flows, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timeouts {
     usual: u64,

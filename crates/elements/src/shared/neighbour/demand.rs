@@ -1,14 +1,14 @@
-//! Where only packets make questions, as in Click.
+//! Tables in which only packets cause requests, as in Click.
 
 use europa_engine::Packet;
 
 use super::{Address, Entry, Limits, MILLISECOND_NS, Neighbours, Offer, State};
 
-/// On demand: questions that may follow each other quickly.
+/// On demand: number of requests that may follow each other quickly.
 const QUICK_TRIES: u8 = 10;
 
 impl<A> Entry<A> {
-    /// On demand: whether it may be asked now; if so, it is.
+    /// On demand: whether a request may be sent now; if so, counts it.
     fn may_ask(&mut self, now_ns: u64) -> bool {
         // In whole milliseconds, so that packets that come every 100 ms are not a little early.
         let now = now_ns / MILLISECOND_NS;
@@ -23,7 +23,7 @@ impl<A> Entry<A> {
 }
 
 impl<A: Address> Neighbours<A> {
-    /// As [`Neighbours::offer`] where only packets make questions.
+    /// Like [`Neighbours::offer`] for tables in which only packets cause requests.
     pub(super) fn offer_on_demand(&mut self, address: A, packet: Packet, now_ns: u64) -> Offer {
         let Limits { fresh_ns, expire_ns, .. } = self.limits;
         let found = self.find(address).or_else(|| self.create(address, now_ns));

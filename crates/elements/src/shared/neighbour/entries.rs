@@ -1,10 +1,10 @@
-//! The hash table: how entries are found, made and forgotten.
+//! The hash table: finds, makes and removes entries.
 
 use europa_engine::Packet;
 
 use super::{Address, Entry, NONE, Neighbours, State};
 
-/// Entries looked at when one must make room.
+/// Number of entries that are examined to make room.
 const CANDIDATES: usize = 32;
 
 impl<A: Address> Neighbours<A> {
@@ -26,7 +26,7 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// A new incomplete entry, if there is room.
+    /// Makes an incomplete entry, if there is room.
     pub(super) fn create(&mut self, address: A, now_ns: u64) -> Option<usize> {
         if !self.limits.on_demand && self.incomplete * 2 >= self.limits.entries.max(2) {
             return None;
@@ -74,7 +74,7 @@ impl<A: Address> Neighbours<A> {
         Some(index)
     }
 
-    /// Keeps chains short before one more entry comes: as many heads as entries, or more.
+    /// Enlarges the index before an entry is added: at least as many heads as entries.
     fn make_heads(&mut self) {
         if self.entries.len() < self.heads.len() {
             return;
@@ -95,7 +95,7 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// An entry that may go: the one longest unconfirmed of those that the hand passes.
+    /// An entry that may be removed: of those that the hand passes, the one longest unconfirmed.
     fn victim(&mut self, now_ns: u64) -> Option<usize> {
         let mut best: Option<(u64, usize)> = None;
         for _ in 0..CANDIDATES.min(self.entries.len()) {
@@ -111,7 +111,7 @@ impl<A: Address> Neighbours<A> {
         best.map(|(_, index)| index)
     }
 
-    /// Frees an entry; `packets` gets those that waited for it.
+    /// Frees an entry; `packets` gets its waiting packets.
     pub(super) fn forget(&mut self, index: usize, mut packets: impl FnMut(Packet)) {
         let mut lost = 0;
         self.release(index, |packet, _| {

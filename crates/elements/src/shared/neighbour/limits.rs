@@ -1,4 +1,4 @@
-//! Bounds and times of tables of neighbours, as arguments give them.
+//! Limits and times of tables of neighbours, from arguments.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ pub(crate) struct Limits {
     pub(crate) packets: usize,
     /// Most packets that wait for one neighbour.
     pub(crate) packets_each: usize,
-    /// How long an answer is good, without asking again.
+    /// Time for which an answer is valid without a new request.
     pub(crate) fresh_ns: u64,
-    /// How long an unused entry may be older than that.
+    /// Time after that until an unused entry is removed.
     pub(crate) expire_ns: u64,
     /// Time from the first use of an old entry to the first probe.
     pub(crate) delay_ns: u64,
@@ -26,15 +26,16 @@ pub(crate) struct Limits {
     pub(crate) retransmit_ns: u64,
     /// Number of questions.
     pub(crate) tries: u8,
-    /// Only packets make questions, as in Click: at most one in 100 ms, and after ten without an
-    /// answer one in 2 s. No question is repeated by itself, and entries go when they expire.
+    /// Only packets cause requests, as in Click: at most one in 100 ms, and after ten without an
+    /// answer one in 2 s. No request is repeated by a timer, and entries are removed when they
+    /// expire.
     pub(crate) on_demand: bool,
     /// The fraction of the waiting packets that is dropped to make room, if any is.
     pub(crate) slim: usize,
 }
 
 impl Limits {
-    /// Of a table that holds nothing, before it is configured.
+    /// Limits of an empty table before its configuration.
     pub(crate) const NONE: Limits = Limits {
         entries: 0,
         packets: 0,

@@ -11,7 +11,7 @@ pub(crate) struct Line<A> {
 }
 
 impl<A: Address> Neighbours<A> {
-    /// All entries that are good for anything; on demand all there are, the oldest first.
+    /// All usable entries; on demand all entries, the oldest first.
     pub(crate) fn lines(&self, now_ns: u64) -> impl Iterator<Item = Line<A>> {
         let Limits { on_demand, expire_ns, .. } = self.limits;
         let used = self.entries.iter().filter(|entry| entry.state != State::Free);

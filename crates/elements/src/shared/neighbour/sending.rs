@@ -54,7 +54,7 @@ pub(crate) fn fixed<A: Value>(
 }
 
 impl<A: Address> Neighbours<A> {
-    /// Sends all packets whose neighbour is known for sure; the others come into `unknown`.
+    /// Sends all packets whose neighbour is confirmed; the others go into `unknown`.
     #[inline]
     pub(crate) fn send_known(
         &self,
@@ -80,7 +80,7 @@ impl<A: Address> Neighbours<A> {
         context.push_batch(0, batch);
     }
 
-    /// Takes in a neighbour's claim, and sends the packets that waited for it. Returns how many of
+    /// Stores a neighbour's claim, and sends the packets that waited for it. Returns how many of
     /// them were too long.
     pub(crate) fn learn_and_send(&mut self, told: Told<A>, context: &mut Context<'_>) -> u64 {
         let (now_ns, mut drops) = (context.now_ns(), 0);

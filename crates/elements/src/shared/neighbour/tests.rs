@@ -33,7 +33,7 @@ fn what_was_learned_is_forgotten_and_not_what_was_told() {
     assert_eq!(table.count(), 0);
 }
 
-/// How the states follow each other, in units of a second.
+/// The sequence of states, in units of a second.
 #[test]
 fn states_follow_each_other() {
     let seconds = |n: u64| n * SECOND;

@@ -73,7 +73,7 @@ impl<A: Address> Neighbours<A> {
         }
     }
 
-    /// Takes over the packets that wait in another table, with the questions for them.
+    /// Takes over the packets that wait in another table, with their requests.
     pub(super) fn take_waiting(&mut self, old: &mut Neighbours<A>) {
         for at in 0..old.entries.len() {
             let Some(entry) = old.entries.get(at).filter(|entry| entry.waiting > 0) else {

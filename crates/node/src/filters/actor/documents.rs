@@ -12,7 +12,7 @@ use crate::filters::{Filters, Fresh};
 use crate::store::NumberedRules;
 
 impl Actor {
-    /// Finds stored rules again, and puts those of the documents in force.
+    /// Reads stored rules, and puts those of the documents in force.
     pub(super) fn restore(
         &mut self,
         rules: BTreeMap<String, NumberedRules>,
@@ -35,7 +35,7 @@ impl Actor {
             let changed = self.filters.change_own(&slice, &[], all);
             changed.map_err(|error| NodeError::Refused(error.to_string()))?;
         }
-        // Nothing asks the loop, which waits: there is no switch yet.
+        // No request to the loop is needed, which waits: there is no switch yet.
         let documents = self.documents();
         for slice in self.filters.names(&documents) {
             self.filters.set_documents(&slice, &documents)?;
@@ -56,7 +56,7 @@ impl Actor {
                 self.tell(&slice, &told)?;
             }
         }
-        // A slice that has come back, as a change was taken back, has its numbered rules again.
+        // A slice that returns because a change was undone gets its numbered rules again.
         let there = |slice: &String| documents.slices.iter().any(|other| **other.name == **slice);
         let back: Vec<_> = self.parked.keys().filter(|slice| there(slice)).cloned().collect();
         for slice in back {

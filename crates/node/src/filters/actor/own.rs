@@ -15,7 +15,7 @@ pub(crate) struct OwnWrite {
     pub(crate) put: Vec<(u32, String)>,
     pub(crate) removed: Vec<u32>,
     pub(crate) changed: FilterChanged,
-    /// The changes that take them back: numbers to remove, rules to add.
+    /// The changes that undo them: numbers to remove, rules to add.
     pub(crate) back: (Vec<u32>, Vec<(u32, Rule)>),
 }
 
@@ -27,7 +27,7 @@ pub struct OwnChanges {
     pub replace: bool,
     /// Numbers of rules to remove.
     pub removed: Vec<u32>,
-    /// Rules, with numbers or to get one.
+    /// Added rules, with or without a number.
     pub added: Vec<(Option<u32>, Rule)>,
 }
 
@@ -62,7 +62,7 @@ impl Actor {
         let documents = &*self.documents();
         known_slice(documents, &slice)?;
         let filters = &self.filters;
-        // A change costs its own entries, for any number of other rules.
+        // The cost of a change depends on its own entries, not on the number of other rules.
         let there = |number: u32| filters.own_rule(&slice, number);
         if replace {
             removed = filters.own(&slice).map(|(number, _)| number).collect();
@@ -128,7 +128,7 @@ impl Actor {
     }
 }
 
-/// Succeeds if there is such a slice.
+/// Succeeds if the slice exists.
 pub(super) fn known_slice(documents: &Documents, slice: &str) -> Result<(), ProblemDetails> {
     let all = &documents.slices;
     if all.iter().any(|other| **other.name == *slice) {

@@ -40,7 +40,7 @@ fn rules_are_found_again_by_slice() {
     let (red, blue): (Vec<_>, Vec<_>) = (rules(&[1, 300, 2, 301, 64]), rules(&[1]));
     store.change_filters("red", &red, &[]).unwrap();
     store.change_filters("blue", &blue, &[]).unwrap();
-    // 301 goes, and another one comes under its number.
+    // 301 is removed, and another rule gets its number.
     let new = [(9, "rule 9".to_owned()), (301, "new".to_owned())];
     store.change_filters("red", &new, &[300, 1, 64, 301]).unwrap();
     drop(store);
@@ -94,7 +94,7 @@ fn a_damaged_file_is_named_and_one_whose_disk_failed_is_opened_again() {
         let mut damaged = whole.clone();
         damaged[at] ^= 0x55;
         fs::write(&path, damaged).unwrap();
-        // Bytes that are not read may be anything.
+        // Bytes that are not read may have any value.
         let read = || RedbStore::open(&path).and_then(|store| store.load().map(drop));
         let read = careful(&path, read);
         if let Err(error) = read {
@@ -132,7 +132,7 @@ fn rules_of_format_1_are_found() {
     }
     writing.commit().unwrap();
     drop(store);
-    // Once to bring them over, once to find them so.
+    // Once to convert them, once to find them converted.
     for _ in 0..2 {
         let store = RedbStore::open(&path).unwrap();
         let found = store.filters().unwrap();
