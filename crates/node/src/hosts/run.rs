@@ -7,11 +7,11 @@ use std::process::{Child, Command, Stdio};
 
 use europa_api::Host;
 
-use super::refused;
+use super::record::refused;
 use crate::{Instance, NodeError};
 
 /// The commands of a host, which one shell runs.
-pub(crate) struct Commands {
+pub(super) struct Commands {
     /// None if another node has started it.
     child: Option<Child>,
     /// Where the shell's code is noted at its end.
@@ -20,12 +20,12 @@ pub(crate) struct Commands {
 
 impl Commands {
     /// Those of a host that another node has made.
-    pub(crate) fn adopt(instance: &Instance, host: &str) -> Commands {
+    pub(super) fn adopt(instance: &Instance, host: &str) -> Commands {
         Commands { child: None, ended: ended(instance, host) }
     }
 
     /// The code with which the shell has ended; 128 and the number of a signal that ended it.
-    pub(crate) fn code(&mut self) -> Option<i32> {
+    pub(super) fn code(&mut self) -> Option<i32> {
         match &mut self.child {
             Some(child) => {
                 let status = child.try_wait().ok()??;
@@ -36,7 +36,7 @@ impl Commands {
     }
 
     /// Waits for the end of a shell whose processes are being ended.
-    pub(crate) fn wait(&mut self) -> std::io::Result<()> {
+    pub(super) fn wait(&mut self) -> std::io::Result<()> {
         self.child.as_mut().map_or(Ok(()), |child| child.wait().map(drop))
     }
 }
@@ -56,7 +56,7 @@ pub fn note_code(instance: &Instance, host: &str, code: u8) {
 
 /// Starts a shell that runs a host's commands; their output goes to `log`. The role `host-run`
 /// enters the host, and its control group, by itself.
-pub(crate) fn run(instance: &Instance, host: &Host, log: File) -> Result<Commands, NodeError> {
+pub(super) fn run(instance: &Instance, host: &Host, log: File) -> Result<Commands, NodeError> {
     let failed = |error: std::io::Error| refused(host, &["run"], format!("its commands: {error}"));
     let ended = ended(instance, &host.name);
     let _ = fs::remove_file(&ended);

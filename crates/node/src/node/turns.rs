@@ -37,7 +37,7 @@ impl Turn {
 #[derive(Default)]
 pub(super) struct Turns {
     /// Long ones.
-    pub(super) long: u64,
+    long: u64,
     longest: Duration,
 }
 
@@ -52,6 +52,11 @@ impl Turns {
             let (took, of_part) = (took.as_micros(), of_part.as_micros());
             tracing::info!("a turn of the loop took {took} us, of which {part} {of_part} us");
         }
+    }
+
+    /// How many were long.
+    pub(super) fn long(&self) -> u64 {
+        self.long
     }
 
     /// The longest, in microseconds.
