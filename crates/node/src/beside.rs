@@ -164,7 +164,9 @@ mod tests {
     fn a_step_waits_as_long_as_a_thread_works() {
         let documents = Arc::new(Documents::default());
         let (go, goes) = std::sync::mpsc::channel::<()>();
-        let thread = std::thread::spawn(move || drop(goes.recv()));
+        let thread = std::thread::spawn(move || {
+            let _ = goes.recv();
+        });
         let mut work: Work<u8> = Work::UnderWay(thread);
         assert!(matches!(work.result(&purpose(&documents), drop), Err(Stop::NotNow(_))));
         assert!(work.is_under_way());

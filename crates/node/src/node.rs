@@ -189,8 +189,9 @@ impl Node {
         self.watch();
         turn.did("the watch");
         for work in inbox.take() {
-            work(self);
-            turn.did("a request");
+            let name = work.name;
+            work.run(self);
+            turn.did(name);
         }
         // Last, as it takes its time.
         self.refill_pools();
