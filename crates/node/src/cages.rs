@@ -1,6 +1,7 @@
 //! Programs of routers with `run: kernel`: loaded beside the loop, then entered.
 
 mod fib;
+mod follow;
 mod load;
 mod maps;
 mod shape;
@@ -21,7 +22,7 @@ use europa_substrate::Substrate;
 use self::fib::Filler;
 pub(crate) use self::fib::Tables;
 pub use self::load::try_in_kernel;
-pub(crate) use self::load::{Loaded, Means, prepare};
+use self::load::{Loaded, Means, prepare};
 use crate::{Doing, NodeError};
 
 /// Longest run of a receive program.
@@ -34,7 +35,7 @@ pub(crate) struct Cages {
     in_force: HashMap<String, (Loaded, Vec<u32>)>,
     ready: HashMap<String, Loaded>,
     failed: HashMap<String, (CagePlan, String)>,
-    pub(crate) under_way: HashMap<String, CagePlan>,
+    under_way: HashMap<String, CagePlan>,
     judged: bool,
     /// By router: the mirror that fills its tables of routes, and its namespace.
     fillers: HashMap<String, Follower>,
@@ -58,7 +59,7 @@ impl Drop for Follower {
 
 /// The state of a router's program.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum State {
+enum State {
     /// It is loaded.
     Loaded,
     /// A thread loads it, or an older version.
@@ -70,12 +71,8 @@ pub(crate) enum State {
 }
 
 impl Cages {
-    /// Whether the judge has been seated.
-    pub(crate) fn is_judged(&self) -> bool {
-        self.judged
-    }
-
-    pub(crate) fn state(&self, router: &str, plan: &CagePlan) -> State {
+    /// The state of a router's program.
+    fn state(&self, router: &str, plan: &CagePlan) -> State {
         let is = |loaded: &Loaded| loaded.plan == *plan;
         if self.in_force.get(router).is_some_and(|(loaded, _)| is(loaded))
             || self.ready.get(router).is_some_and(is)
@@ -91,8 +88,8 @@ impl Cages {
         }
     }
 
-    /// A thread has ended.
-    pub(crate) fn done(&mut self, router: &str, outcome: Result<Loaded, Problems>) {
+    /// A thread has come to its end.
+    fn done(&mut self, router: &str, outcome: Result<Loaded, Problems>) {
         let plan = self.under_way.remove(router);
         match (outcome, plan) {
             (Ok(loaded), _) => drop(self.ready.insert(router.to_owned(), loaded)),
@@ -104,13 +101,8 @@ impl Cages {
         }
     }
 
-    /// Lets a failed program be tried again.
-    pub(crate) fn forget_failure(&mut self, router: &str) {
-        self.failed.remove(router);
-    }
-
-    /// Puts a router's program in force for its interfaces. Returns whether it did something.
-    pub(crate) fn enter(
+    /// Has a router's program stand for its interfaces; whether something was done.
+    fn enter(
         &mut self,
         substrate: &Substrate,
         router: &str,
@@ -142,7 +134,7 @@ impl Cages {
     }
 
     /// Tables of routes of the router's program, if it asks for routes.
-    pub(crate) fn tables(&self, router: &str) -> Option<Arc<Tables>> {
+    fn tables(&self, router: &str) -> Option<Arc<Tables>> {
         self.running(router)?.tables.clone()
     }
 
@@ -179,8 +171,8 @@ impl Cages {
         self.in_force.get(router).map(|(loaded, _)| loaded)
     }
 
-    /// Removes programs of routers that no longer exist.
-    pub(crate) fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
+    /// Forgets programs of routers that are not there any more.
+    fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
         let gone = self.in_force.extract_if(|router, _| !is_there(router));
         let now = Instant::now();
         self.left.extend(gone.map(|(_, (loaded, _))| (loaded, now)));

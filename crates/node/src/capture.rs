@@ -21,7 +21,7 @@ use nix::fcntl::{FallocateFlags, fallocate};
 use nix::sys::socket::{SockFlag, accept4, getsockopt, sockopt};
 
 use crate::ports::Port;
-use crate::router::Router;
+use crate::routers::Router;
 use crate::{Doing, Instance, NodeError, node};
 
 /// How often it is looked at whether taps are where they should be: a restart of a router
@@ -41,7 +41,11 @@ struct Known {
 }
 
 /// The captures of a node.
-pub(crate) struct Captures(Arc<Mutex<Known>>);
+pub(crate) struct Captures {
+    known: Arc<Mutex<Known>>,
+    /// The thread knows the former objects.
+    is_old: bool,
+}
 
 impl Captures {
     /// Begins to listen.
@@ -53,14 +57,30 @@ impl Captures {
             .name("captures".into())
             .spawn(move || listen(&listener, &pins, &shared))
             .doing("starting the thread of captures")?;
-        Ok(Self(known))
+        Ok(Self { known, is_old: false })
     }
 
-    /// Passes on the present objects. `memory` is the switch's memory of records.
-    pub(crate) fn know(&self, scene: scene::Scene, memory: &OwnedFd) {
-        let mut known = lock(&self.0);
-        known.scene = scene;
-        // Without a descriptor there is no capture; a request reports it.
+    /// Objects come, change or go.
+    pub(crate) fn expect_others(&mut self) {
+        self.is_old = true;
+    }
+
+    /// Passes on the present objects, if they are others than before. `memory` is the switch's memory
+    /// of records.
+    pub(crate) fn follow(
+        &mut self,
+        documents: &Documents,
+        ports: &[Port],
+        routers: &[Router],
+        memory: Option<&OwnedFd>,
+    ) {
+        if !std::mem::take(&mut self.is_old) {
+            return;
+        }
+        let Some(memory) = memory else { return };
+        let mut known = lock(&self.known);
+        known.scene = scene(documents, ports, routers);
+        // Without a descriptor there is no capture, which is said when one is asked for.
         known.memory = memory.try_clone().ok();
     }
 }
@@ -209,7 +229,7 @@ impl Drop for Capture<'_> {
 }
 
 /// The objects of these documents that run and can be captured.
-pub(crate) fn scene(documents: &Documents, ports: &[Port], routers: &[Router]) -> scene::Scene {
+fn scene(documents: &Documents, ports: &[Port], routers: &[Router]) -> scene::Scene {
     let ports = ports.iter().map(|port| scene::Port {
         name: port.name.clone(),
         device: port.device.name.clone(),

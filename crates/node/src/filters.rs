@@ -7,7 +7,8 @@
 //! | file      | concern                                                            |
 //! |-----------|--------------------------------------------------------------------|
 //! | `actor`   | the thread: changes, lists, and all rules for a new switch         |
-//! | `index`   | the facts that the node's loop needs                               |
+//! | `filtering` | the loop's part: the index, and orders to the actor              |
+//! | `index`   | the facts that the node's loop needs of them                       |
 //! | `orders`  | the actor's connection to the switch                               |
 //! | `own`     | rules with numbers                                                 |
 //! | `entries` | from a rule to the switch's entries                                |
@@ -17,6 +18,7 @@
 mod actor;
 mod check;
 mod entries;
+mod filtering;
 mod index;
 mod names;
 mod numbers;
@@ -32,9 +34,12 @@ use europa_switch::{Batch, NOWHERE};
 use serde::{Deserialize, Serialize};
 
 pub use self::actor::OwnChanges;
-pub(crate) use self::actor::{FilterActor, OwnWrite, WAYS_AT_ONCE, WayOrder, ended};
+use self::actor::FilterActor;
+pub(crate) use self::actor::{OwnWrite, WAYS_AT_ONCE, WayOrder, ended};
+pub(crate) use self::filtering::Filtering;
 use self::entries::count;
-pub(crate) use self::index::{Fresh, Index};
+pub(crate) use self::index::Fresh;
+use self::index::Index;
 use self::numbers::Numbers;
 pub(crate) use self::orders::Orders;
 use crate::NodeError;

@@ -7,25 +7,27 @@
 //! | `node`     | the process: one loop over children, requests and timers         |
 //! | `hosts`    | end systems: made, attached, removed                             |
 //! | `ports`    | opening, preparing and attaching devices                         |
-//! | `plans`    | computes plans beside the loop                                   |
 //! | `switch`   | the switch: started, configured, restarted                       |
 //! | `link_tunnels` | links to other machines: their sockets                       |
 //! | `relays`   | pools for packets that hosts send over lines                     |
-//! | `router`   | one router: pool, process, back-off                              |
+//! | `routers`  | the routers: pools, processes, back-off                          |
+//! | `pools`    | packet pools, made ahead of need                                 |
+//! | `kernel`   | eBPF maps and programs: opened, loaded                           |
+//! | `objects`  | ports, routers and relays, and the switch's orders about them    |
+//! | `change`   | the change under way: engine, plans, trials, store               |
+//! | `context`  | what all parts use and none changes                              |
+//! | `beside`   | long work, in threads of its own                                 |
 //! | `program`  | where programs are; checks of users' own data planes             |
 //! | `queues`   | queues of ports, and their counters                              |
 //! | `grants`   | files and sockets that routers may use                           |
 //! | `capture`  | captures: permitted interfaces, duration                         |
 //! | `bell`     | pipes by which processes wake each other                         |
 //! | `cores`    | the CPUs of Europa                                               |
-//! | `placement` | keeps routers off CPUs that receive much                        |
 //! | `backoff`  | delays before a process that keeps failing is restarted          |
 //! | `front`, `requests` | what the interface to users has of the node: its questions |
 //! | `doors`    | sockets in slow paths, which the front serves                    |
-//! | `checker`  | tries configurations in a sandbox first                          |
 //! | `control`  | passes closures of other threads into the loop                   |
 //! | `store`    | keeps desired state on disk                                      |
-//! | `drift`    | finds changes that other programs have made                      |
 //! | `events`   | the list of events                                               |
 //! | `logs`     | the processes' logs: bounded, shown from their end               |
 //! | `meters`   | the highest received rate of each slice and port                 |
@@ -41,16 +43,17 @@
 //! | `doctor`   | what this machine can and cannot do, and what follows            |
 
 mod backoff;
+mod beside;
 mod bell;
 mod body;
 mod cages;
 mod capture;
-mod checker;
+mod change;
+mod context;
 mod control;
 mod cores;
 pub mod doctor;
 mod doors;
-mod drift;
 mod events;
 mod filters;
 mod front;
@@ -59,19 +62,20 @@ mod hosts;
 mod images;
 mod instance;
 mod kept;
+mod kernel;
 mod leftovers;
 mod link_tunnels;
 pub mod logs;
 mod meters;
 mod node;
-mod placement;
-mod plans;
+mod objects;
+mod pools;
 mod ports;
 mod program;
 mod queues;
 mod relays;
 mod requests;
-mod router;
+mod routers;
 mod signallers;
 mod slices;
 mod slow_path;
@@ -93,7 +97,8 @@ pub use hosts::{
     note_code as note_host_code,
 };
 pub use instance::{Instance, Lifetime};
-pub use node::{Settings, run};
+pub use context::Settings;
+pub use node::run;
 pub use requests::Requests;
 
 use europa_api::{Fault, Problem, Router};

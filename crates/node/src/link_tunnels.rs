@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, HashSet};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use europa_api::stats::TunnelStats;
 use europa_api::{Fault, Key};
-use europa_plan::FarEnd;
+use europa_plan::{FarEnd, RouterPlan};
 use europa_port::{connect_tunnel, listen_for_tunnels, most_payload_bytes};
 use europa_switch::orders::{Answer, Order, TunnelSettings, TunnelStats as Counted};
 
@@ -31,9 +32,10 @@ struct Told {
 }
 
 /// See the file.
-#[derive(Default)]
 pub(crate) struct LinkTunnels {
-    /// Receiving sockets, by local address and port.
+    /// When the next hops of tunnels were looked at.
+    looked: Instant,
+    /// Sockets for packets that come in, by local address and port.
     sockets: Vec<(SocketAddr, OwnedFd)>,
     /// By number of the sending interface.
     told: RefCell<BTreeMap<u32, Told>>,
@@ -47,8 +49,34 @@ pub(crate) struct Ends {
     pub(crate) most_frame_bytes: u32,
 }
 
+impl Default for LinkTunnels {
+    fn default() -> Self {
+        Self { looked: Instant::now(), sockets: Vec::new(), told: RefCell::default() }
+    }
+}
+
 impl LinkTunnels {
-    /// Opens a socket for the packets of a link, if there is none yet.
+    /// Forgets all.
+    pub(crate) fn clear(&mut self) {
+        self.sockets.clear();
+        self.told.borrow_mut().clear();
+    }
+
+    /// When next hops are to be looked at, every so often.
+    pub(crate) fn due(&self, every: Duration) -> Instant {
+        self.looked + every
+    }
+
+    /// Whether that is now. This is asked once each time.
+    pub(crate) fn is_due(&mut self, every: Duration) -> bool {
+        let is_due = self.looked.elapsed() >= every;
+        if is_due {
+            self.looked = Instant::now();
+        }
+        is_due
+    }
+
+    /// Has a socket for the packets of a link, opened if there is none yet.
     ///
     /// # Errors
     /// The machine does not have the address, or another program has the port.
@@ -63,6 +91,12 @@ impl LinkTunnels {
             }
             Err(error) => Err(refused(end, &error)),
         }
+    }
+
+    /// Has sockets for the links of a router to other machines.
+    pub(crate) fn open_all(&mut self, plan: &RouterPlan) -> Result<(), NodeError> {
+        let mut ends = plan.interfaces.iter().filter_map(|interface| interface.to.far());
+        ends.try_for_each(|end| self.open(end))
     }
 
     /// Sends the settings of a tunnel to a switch. Without a route, frames are dropped until there is

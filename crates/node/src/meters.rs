@@ -8,7 +8,7 @@ use europa_substrate::Substrate;
 use europa_substrate::layout::MAX_METERS;
 
 use crate::NodeError;
-use crate::router::Router;
+use crate::routers::Router;
 
 /// A slice and a port.
 type Pair = (String, String);

@@ -1,254 +1,123 @@
 //! The node's process: one loop over children, requests, jobs and timers.
 //!
+//! Each field of [`Node`] is a part, which owns its state: only its own folder can write it. The loop
+//! waits, and passes what has happened on to the parts.
+//!
 //! | file        | concern                                                    |
 //! |-------------|------------------------------------------------------------|
 //! | `run`       | a node from its start to its end                           |
-//! | `adopt`     | takes over the processes of a killed node                  |
-//! | `loading`   | eBPF programs, loaded beside the loop                      |
+//! | `parts`     | parts, borrowed apart                                      |
 //! | `machine`   | the machine, as the engine of `control` has it             |
+//! | `steps`     | steps from the actual to the desired state                 |
+//! | `switch`    | a switch is started, and told all objects                  |
+//! | `filters`   | what the actor of filters asks the loop for                |
+//! | `follow`    | what stands beside routers follows documents and devices   |
+//! | `adopt`     | takes over the processes of a killed node                  |
 //! | `restore`   | starts the stored objects again                            |
-//! | `steps`     | steps from the actual to the desired state, carried out    |
-//! | `beside`    | long work, in threads of its own                           |
-//! | `hosts`     | hosts, and their frames over links                         |
+//! | `show`      | descriptions and counters of all objects                   |
 //! | `logins`    | logins by SSH: permitted or not                            |
-//! | `filters`   | rules of the switch, and their counters                    |
-//! | `bring_up`  | one port or router added or removed                        |
-//! | `processes` | the switch and the routers: started, given orders          |
-//! | `answers`   | answers of routers                                         |
-//! | `counters`  | counters of everything, a few objects at a time            |
-//! | `pools`     | packet pools, made ahead of need                           |
-//! | `revive`    | processes that have ended: noted, and started again        |
-//! | `restart`   | a router's new process takes over from the old one         |
-//! | `tunnels`   | tunnels' outer headers follow their next hops              |
-//! | `turns`     | how long turns of the loop take                            |
-//! | `watch`     | periodic checks: links, devices, logs                      |
-//! | `show`      | descriptions of all objects                                |
 //! | `take_down` | the end of everything                                      |
+//! | `turns`     | how long turns of the loop take                            |
 
 mod adopt;
-mod answers;
-mod beside;
-mod bring_up;
-mod cages;
-mod counters;
 mod filters;
-mod hosts;
-mod loading;
+mod follow;
 pub(crate) mod logins;
 mod machine;
-mod pools;
-mod processes;
-mod restart;
+mod parts;
 mod restore;
-mod revive;
 mod run;
 mod show;
 mod steps;
+mod switch;
 mod take_down;
-mod tunnels;
 mod turns;
-mod watch;
 
-use std::collections::HashMap;
-use std::fs::{self, File, OpenOptions};
-use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::Instant;
 
-use europa_api::Documents;
 use europa_api::rest::{ProblemDetails, Said};
-use europa_api::stats::HostStats;
-use europa_control::Engine;
-use europa_plan::RouterId;
-use europa_sandbox::LOG_BYTES;
-use europa_sandbox::cgroup::{Cgroups, Group};
-use europa_substrate::{PoolHandle, Substrate};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signalfd::SignalFd;
 
-use self::beside::Work;
-use self::filters::Filtering;
-use self::hosts::HostsWork;
-use self::loading::Loading;
-use self::pools::Spares;
-use self::processes::BegunSwitch;
-pub(crate) use self::restart::Successor;
 pub(crate) use self::run::listen_at;
 pub use self::run::run;
-use self::tunnels::TUNNELS_EVERY;
 use self::turns::{Turn, Turns};
-use self::watch::WATCH_EVERY;
 use crate::cages::Cages;
 use crate::capture::Captures;
-use crate::checker::Checker;
-use crate::control::{Control, Inbox, Reply};
-use crate::drift::DriftThread;
-use crate::events::Events;
-use crate::kept::Kept;
+use crate::change::Change;
+use crate::context::Context;
+use crate::control::{Inbox, Reply};
+use crate::filters::Filtering;
+use crate::hosts::Hosts;
+use crate::kernel::Kernel;
 use crate::link_tunnels::LinkTunnels;
-use crate::logs::LogThread;
 use crate::meters::Meters;
-use crate::placement::Placement;
-use crate::plans::PlanThread;
-use crate::ports::Port;
+use crate::pools::Pools;
+use crate::ports::Ports;
 use crate::queues::PortsQueues;
-use crate::relays::Relay;
-use crate::router::{Process, Router};
+use crate::relays::Relays;
+use crate::routers::Routers;
 use crate::signallers::Signallers;
 use crate::slices::SliceGroups;
 use crate::slow_path::SlowPaths;
 use crate::store::StoreThread;
-use crate::switch::{Lasting, Revival, Switch};
-use crate::{Doing, Instance, Lifetime, NodeError, cores, slices, slow_path};
-
-/// The settings of a node at its start, beside its documents.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Number of the switch's workers, each with its own CPU.
-    pub workers: u32,
-    /// The address for users' logins by SSH.
-    pub ssh_at: Option<SocketAddr>,
-}
+use crate::switch::Switching;
+use crate::{Doing, NodeError};
 
 /// The state of a node. One thread has it; others send work: see `control`.
 pub(crate) struct Node {
-    pub(crate) instance: Instance,
-    kept: Kept,
-    lifetime: Lifetime,
-    since: String,
-    cgroups: Cgroups,
-    pub(crate) cores: Vec<usize>,
-    pub(crate) placement: Placement,
-    /// Into this loop.
-    control: Control,
-    substrate: Option<Substrate>,
-    lasting: Option<Lasting>,
-    ports: Vec<Port>,
-    pub(crate) routers: Vec<Router>,
-    switch: Option<Switch>,
-    /// A switch whose rules are being sent.
-    switch_begun: Option<BegunSwitch>,
-    switch_group: Option<Group>,
-    revival: Revival,
-    /// Pools made ahead of need, so that a restarted router has one at once.
-    stock: Vec<PoolHandle>,
-    /// Unused pools that the switch still had when it ended.
-    orphans: Vec<PoolHandle>,
-    spares: Spares,
-    hosts: Vec<HostStats>,
-    /// The documents of the present hosts, as far as they are complete.
-    hosts_made: Arc<Vec<europa_api::Host>>,
-    relays: Vec<Relay>,
-    link_tunnels: LinkTunnels,
-    /// Shells that run hosts' commands, by host.
-    running: Vec<(String, crate::hosts::Commands)>,
-    /// Hosts whose commands have failed, and how.
-    hosts_failed: HashMap<String, String>,
-    tunnels_looked: Instant,
-    drift: DriftThread,
-    plans: PlanThread,
-    _logs: LogThread,
-    captures: Captures,
-    watched: Instant,
-    pub(crate) events: Events,
-    store: StoreThread,
-    /// Decides about a step.
-    engine: Engine,
-    /// Whether it can continue at once.
-    more: bool,
-    /// The start of its time.
-    clock: Instant,
-    /// The desired state; accepted, or about to be.
-    documents: Arc<Documents>,
-    checker: Option<Checker>,
+    pub(crate) context: Rc<Context>,
+    pub(crate) kernel: Kernel,
+    pub(crate) pools: Pools,
+    pub(crate) ports: Ports,
+    pub(crate) routers: Routers,
+    pub(crate) relays: Relays,
+    pub(crate) tunnels: LinkTunnels,
+    pub(crate) switch: Switching,
+    pub(crate) hosts: Hosts,
+    pub(crate) slow_paths: SlowPaths,
+    pub(crate) filters: Filtering,
+    pub(crate) cages: Cages,
+    pub(crate) queues: PortsQueues,
+    pub(crate) meters: Meters,
+    pub(crate) slices: SliceGroups,
+    pub(crate) signallers: Signallers,
+    pub(crate) captures: Captures,
+    pub(crate) change: Change,
     turns: Turns,
     /// The request for the end.
-    farewell: Option<Reply<Result<Said, ProblemDetails>>>,
-    ending: bool,
-    slow_paths: SlowPaths,
-    queues: PortsQueues,
-    meters: Meters,
-    pub(crate) cages: Cages,
-    slices: SliceGroups,
-    pub(crate) signallers: Signallers,
-    settings: Settings,
-    filtering: Filtering,
-    loading: Loading,
-    hosts_work: HostsWork,
-    slow_path_work: Work<slow_path::Made>,
-    port_work: Work<Port>,
-    substrate_work: Work<Substrate>,
-    /// Whether captures have outdated objects.
-    scene_is_old: bool,
+    farewell: Option<Farewell>,
 }
 
+/// A request for the end, and where its answer goes.
+type Farewell = Reply<Result<Said, ProblemDetails>>;
+
 impl Node {
-    fn new(
-        instance: Instance,
-        lifetime: Lifetime,
-        store: StoreThread,
-        settings: Settings,
-        control: Control,
-    ) -> Result<Self, NodeError> {
-        let (kept, events) = (Kept::open(&instance)?, Events::new());
-        let filtering = Filtering::start(kept.clone(), control.clone(), events.clone())?;
+    fn new(context: Context, store: StoreThread) -> Result<Self, NodeError> {
+        let control = &context.control;
         Ok(Self {
-            drift: DriftThread::start(instance.clone(), control.clone())?,
-            plans: PlanThread::start(control.clone())?,
-            _logs: LogThread::start(instance.logs())?,
-            cgroups: Cgroups::detect()?,
-            cores: cores::cores(),
-            placement: Placement::default(),
-            captures: Captures::start(&instance)?,
-            kept,
-            instance,
-            lifetime,
-            since: crate::events::now(),
-            substrate: None,
-            lasting: None,
-            ports: Vec::new(),
-            routers: Vec::new(),
-            switch: None,
-            switch_begun: None,
-            switch_group: None,
-            revival: Revival::default(),
-            stock: Vec::new(),
-            orphans: Vec::new(),
-            spares: Spares::start(control.clone())?,
-            control,
-            hosts: Vec::new(),
-            hosts_made: Arc::default(),
-            relays: Vec::new(),
-            link_tunnels: LinkTunnels::default(),
-            running: Vec::new(),
-            hosts_failed: HashMap::new(),
-            tunnels_looked: Instant::now(),
-            watched: Instant::now(),
-            events,
-            store,
-            engine: Engine::default(),
-            more: false,
-            clock: Instant::now(),
-            documents: Arc::default(),
-            checker: None,
-            turns: Turns::default(),
-            farewell: None,
-            ending: false,
+            kernel: Kernel::default(),
+            pools: Pools::start(control.clone())?,
+            ports: Ports::default(),
+            routers: Routers::default(),
+            relays: Relays::default(),
+            tunnels: LinkTunnels::default(),
+            switch: Switching::default(),
+            hosts: Hosts::start(&context)?,
             slow_paths: SlowPaths::default(),
+            filters: Filtering::start(&context)?,
+            cages: Cages::default(),
             queues: PortsQueues::default(),
             meters: Meters::default(),
-            cages: Cages::default(),
             slices: SliceGroups::default(),
             signallers: Signallers::default(),
-            settings,
-            filtering,
-            loading: Loading::default(),
-            hosts_work: HostsWork::default(),
-            slow_path_work: Work::default(),
-            port_work: Work::default(),
-            substrate_work: Work::default(),
-            scene_is_old: false,
+            captures: Captures::start(&context.instance)?,
+            change: Change::start(control.clone(), store)?,
+            turns: Turns::default(),
+            farewell: None,
+            context: Rc::new(context),
         })
     }
 
@@ -256,143 +125,109 @@ impl Node {
     fn serve(&mut self, inbox: &Inbox, signals: &SignalFd) -> Result<(), NodeError> {
         let mut told = false;
         loop {
-            // The stored state runs again, as far as possible.
-            if !told && self.engine.is_settled() {
+            // The stored state from before this start is up again, as far as possible.
+            if !told && self.change.is_settled() {
                 told = true;
                 if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
                     tracing::warn!("telling systemd: {error}");
                 }
             }
-            let timeout = self.next_timeout();
-            let mut wait = vec![
-                PollFd::new(signals.as_fd(), PollFlags::POLLIN),
-                PollFd::new(inbox.as_fd(), PollFlags::POLLIN),
-            ];
-            if let Some(switch) = &self.switch {
-                wait.push(PollFd::new(switch.child.as_fd(), PollFlags::POLLIN));
-            }
-            let mut places = Vec::new();
-            for process in self.routers.iter().flat_map(Router::processes) {
-                wait.extend(process.body.fd().map(|end| PollFd::new(end, PollFlags::POLLIN)));
-                places.push(wait.len());
-                wait.push(PollFd::new(process.as_fd(), PollFlags::POLLIN));
-            }
-            wait.extend(self.signallers.fds().map(|fd| PollFd::new(fd, PollFlags::POLLIN)));
-            if let Some(checker) = &self.checker {
-                wait.push(PollFd::new(checker.fd(), PollFlags::POLLIN));
-            }
-            match poll(&mut wait, timeout) {
-                Ok(_) | Err(nix::Error::EINTR) => {}
-                Err(error) => return Err(error).doing("waiting"),
-            }
-            let mut turn = Turn::begin();
-            // Asking a thousand routers without an answer would cost a system call each.
-            let processes = self.routers.iter().flat_map(Router::processes);
-            for (process, place) in processes.zip(places) {
-                process.says.set(wait.get(place).and_then(PollFd::any) != Some(false));
-            }
-            let signalled = wait.first().and_then(PollFd::any) == Some(true);
-            drop(wait);
-            if signalled {
+            if self.wait(inbox, signals)? {
                 return Ok(());
             }
-            // Answers are read before ends: a router that refuses its configuration sends the
-            // reason and ends.
-            self.hear_routers();
-            self.hear_successors();
-            self.signallers.hear(&self.events);
-            turn.did("answers");
-            self.bury();
-            self.revive();
-            turn.did("ended processes");
-            self.work();
-            turn.did("the current change");
-            self.follow();
-            turn.did("queues and meters");
-            self.follow_tunnels();
-            self.watch();
-            turn.did("the watch");
-            for work in inbox.take() {
-                work(self);
-                turn.did("a request");
-            }
-            // Comes last, as it takes long.
-            self.refill_stock();
-            turn.did("pools");
+            let mut turn = Turn::begin();
+            self.take_turn(inbox, &mut turn);
             self.turns.note(&turn);
-            if self.ending {
+            if self.farewell.is_some() {
                 return Ok(());
             }
         }
     }
 
+    /// Waits until something has happened. Whether that was a signal.
+    fn wait(&self, inbox: &Inbox, signals: &SignalFd) -> Result<bool, NodeError> {
+        let of = |fd| PollFd::new(fd, PollFlags::POLLIN);
+        let mut wait = vec![of(signals.as_fd()), of(inbox.as_fd())];
+        wait.extend(self.switch.fd().map(of));
+        let mut places = Vec::new();
+        for (end, says) in self.routers.fds() {
+            wait.extend(end.map(of));
+            places.push(wait.len());
+            wait.push(of(says));
+        }
+        wait.extend(self.signallers.fds().map(of));
+        wait.extend(self.change.fd().map(of));
+        match poll(&mut wait, self.next_timeout()) {
+            Ok(_) | Err(nix::Error::EINTR) => {}
+            Err(error) => return Err(error).doing("waiting"),
+        }
+        let said = |place: usize| wait.get(place).and_then(PollFd::any);
+        self.routers.note_said(places.into_iter().map(|place| said(place) != Some(false)));
+        Ok(said(0) == Some(true))
+    }
+
+    /// Passes on what has happened, and what is due.
+    fn take_turn(&mut self, inbox: &Inbox, turn: &mut Turn) {
+        // Answers before ends: a router that refuses its configuration says why and goes.
+        self.routers.hear(&self.context, &mut self.change);
+        let (routers, mut around) = self.with_routers();
+        routers.hear_successors(&mut around);
+        self.signallers.hear(&self.context.events);
+        turn.did("answers");
+        self.hosts.bury(&self.context);
+        self.switch.bury(&self.context);
+        self.routers.bury(&self.context, &mut self.change, self.switch.due());
+        self.revive_switch();
+        let (routers, mut around) = self.with_routers();
+        routers.revive(&mut around);
+        turn.did("ended processes");
+        self.work();
+        turn.did("the current change");
+        self.follow();
+        turn.did("queues and meters");
+        self.follow_tunnels();
+        self.watch();
+        turn.did("the watch");
+        for work in inbox.take() {
+            let name = work.name;
+            work.run(self);
+            turn.did(name);
+        }
+        // Last, as it takes its time.
+        self.refill_pools();
+        turn.did("pools");
+    }
+
+    /// Has spare pools made, when there is nothing else to do.
+    fn refill_pools(&mut self) {
+        let is_idle = self.change.is_settled() && self.routers.starting() == 0;
+        if is_idle && self.kernel.substrate().is_some() {
+            self.pools.refill(self.routers.iter().map(|router| router.plan.geometry));
+        }
+    }
+
     fn next_timeout(&self) -> PollTimeout {
-        let now = Instant::now();
-        let dues = self.routers.iter().filter_map(|router| router.due).chain(self.revival.due);
-        let dues = dues.chain(self.signallers.next_due());
-        let answers = self.routers.iter().flat_map(Router::processes);
-        let answers = answers.filter_map(Process::next_due);
-        let tunnels = self
-            .routers
-            .iter()
-            .flat_map(|router| &router.plan.interfaces)
-            .any(|interface| interface.tunnel.is_some())
-            .then(|| self.tunnels_looked + TUNNELS_EVERY);
-        let watch = (!self.engine.accepted().stored.is_empty()).then(|| self.watched + WATCH_EVERY);
-        let job = self.engine.due().map(|due| self.clock + due);
-        let job = if self.more { Some(now) } else { job };
-        let checker = self.checker.as_ref().map(Checker::due);
-        let all = dues.chain(answers).chain(tunnels).chain(watch).chain(job).chain(checker);
-        match all.min() {
+        let stored = !self.change.accepted().stored.is_empty();
+        let all = [
+            self.routers.due(),
+            self.switch.next_due(),
+            self.signallers.next_due(),
+            self.tunnels_due(),
+            stored.then(|| self.ports.watch_due()),
+            self.change.due(),
+        ];
+        match all.into_iter().flatten().min() {
             None => PollTimeout::NONE,
             Some(due) => {
-                let wait = due.saturating_duration_since(now);
-                // Rounded up: otherwise the loop would spin until the time is reached.
+                let wait = due.saturating_duration_since(Instant::now());
+                // Rounded up: else the loop would turn until the time has come.
                 PollTimeout::try_from(wait.as_micros().div_ceil(1000)).unwrap_or(PollTimeout::MAX)
             }
         }
     }
 
-    /// Ends the loop; `reply` is called when everything is removed.
-    pub(crate) fn end(&mut self, reply: Reply<Result<Said, ProblemDetails>>) {
+    /// Ends the loop; `reply` is called when everything is gone.
+    pub(crate) fn end(&mut self, reply: Farewell) {
         self.farewell = Some(reply);
-        self.ending = true;
-    }
-
-    /// The control group of a router, below that of its slice.
-    fn router_group(&self, name: &RouterId) -> Option<Group> {
-        self.group(&slices::router_group(name))
-    }
-
-    /// The control group of a process; `None` if the machine has no working one.
-    fn group(&self, name: &str) -> Option<Group> {
-        match self.cgroups.group(self.instance.name(), name) {
-            Ok(group) => Some(group),
-            Err(error) => {
-                tracing::warn!("no control group for {name}: {error}");
-                None
-            }
-        }
-    }
-
-    fn substrate(&self) -> Result<&Substrate, NodeError> {
-        self.substrate.as_ref().ok_or_else(|| NodeError::Refused("this node is not up".into()))
-    }
-
-    fn lasting(&self) -> Result<&Lasting, NodeError> {
-        self.lasting.as_ref().ok_or_else(|| NodeError::Refused("this node is not up".into()))
-    }
-
-    fn log(&self, of: &str) -> Result<File, NodeError> {
-        let path = self.instance.log(of);
-        // A limited log of the former process may remain: the next process must start in time.
-        if fs::metadata(&path).is_ok_and(|log| log.len() > LOG_BYTES / 2) {
-            fs::rename(&path, path.with_extension("log.old")).doing("putting a log aside")?;
-        }
-        OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .doing(format!("opening {}", path.display()))
     }
 }

@@ -1,309 +1,85 @@
 //! The devices of a node: opened, made fit, attached, and given back.
+//!
+//! | file      | concern                                                    |
+//! |-----------|------------------------------------------------------------|
+//! | `port`    | one port: its device, opened and made fit                  |
+//! | `receive` | where its frames are received                              |
+//! | `record`  | what the next node needs to adopt it                       |
+//! | `make`    | a port that comes                                          |
+//! | `change`  | other settings                                             |
+//! | `watch`   | devices that come, go and change                           |
+//! | `adopt`   | takes over the ports of a killed node                      |
+//! | `remove`  | a port that goes                                           |
+//! | `show`    | states and counters                                        |
 
-use std::os::fd::OwnedFd;
-
-use europa_api::{Fault, Key};
-use europa_plan::{Needs, PortFacts, same_device};
-use europa_port::{
-    Device, DropCounters, Kind, Limitation, Link, LinkState, Namespace, Prepared, Sent, Undo,
-    Wants, before, counter_socket, open_socket, prepare, refuse, set_promiscuous,
-};
-use europa_substrate::{PortAttachment, PortMode, Substrate};
-use europa_switch::orders::Ways;
-
-use crate::leftovers::Noted;
-use crate::{Doing, NodeError};
-
+mod adopt;
+mod change;
+mod make;
+mod port;
 mod receive;
 mod record;
+mod remove;
+mod show;
+mod watch;
 
-use receive::{mode, wanted};
+use std::ops::Deref;
+use std::time::Instant;
 
-/// A field of a port's document that the machine refuses.
-fn fault(document: &europa_api::Port, field: &str, why: impl std::fmt::Display) -> Fault {
-    Fault::new(Key::new("port", document.name.to_string()), &[field], why)
+use europa_substrate::PortAttachment;
+
+pub(crate) use self::port::Port;
+use crate::NodeError;
+use crate::beside::Work;
+use crate::context::Context;
+use crate::leftovers::{self, Noted};
+
+/// See the file. Other parts read ports, and cannot change them.
+pub(crate) struct Ports {
+    all: Vec<Port>,
+    /// A device is opened by a thread: making it fit takes the kernel milliseconds.
+    opening: Work<Port>,
+    /// When all devices were looked at.
+    watched: Instant,
 }
 
-/// Reads the losses of a port's device.
-fn losses(device: &Device) -> Result<DropCounters, NodeError> {
-    DropCounters::new(counter_socket(device)?, device.index).doing("reading a device's counters")
-}
-
-/// The namespace of a port's device.
-fn namespace(document: &europa_api::Port) -> Result<Namespace, NodeError> {
-    match &document.namespace {
-        None => Namespace::current().doing("opening our network namespace"),
-        Some(name) => Namespace::named(&name.value).map_err(|error| {
-            let why = format!("there is no network namespace {name} ({error})");
-            fault(document, "namespace", why).label("not there").help("see `ip netns list`").into()
-        }),
+impl Default for Ports {
+    fn default() -> Self {
+        Self { all: Vec::new(), opening: Work::default(), watched: Instant::now() }
     }
 }
 
-/// The device of a port, and the port's MTU.
-fn find(document: &europa_api::Port) -> Result<(Device, u32), NodeError> {
-    let namespace = namespace(document)?;
-    let device = Device::open(&namespace, &document.device.value)
-        .map_err(|error| fault(document, "device", error).label("not there"))?;
-    let mtu = document.mtu.as_ref().map_or(device.mtu, |mtu| mtu.value);
-    if mtu > device.mtu {
-        let Device { name, mtu: most, .. } = &device;
-        let why = format!("an MTU of {mtu} does not fit the device {name}, which has {most}");
-        return Err(fault(document, "mtu", why)
-            .label(format!("more than the device's {most}"))
-            .help(format!("raise it with `ip link set {name} mtu {mtu}`"))
-            .into());
+impl Deref for Ports {
+    type Target = [Port];
+
+    fn deref(&self) -> &[Port] {
+        &self.all
     }
-    Ok((device, mtu))
 }
 
-/// Whether this kernel can report if a veth's peer has received live frames.
-pub(crate) fn can_ask(substrate: &Substrate) -> bool {
-    let loaded = substrate.drained_program();
-    if let Err(error) = &loaded {
-        tracing::warn!("{error}; no TCP segments are merged on veth pairs");
-    }
-    loaded.is_ok()
-}
-
-fn rate(document: &europa_api::Port) -> Option<u64> {
-    document.rate.as_ref().map(|rate| rate.value.bits_per_second)
-}
-
-/// A port of this node.
-pub(crate) struct Port {
-    pub(crate) id: u32,
-    pub(crate) name: String,
-    pub(crate) device: Device,
-    pub(crate) rate_bits: Option<u64>,
-    pub(crate) mtu: u32,
-    /// Whether live frames can leave by it.
-    pub(crate) live: bool,
-    /// Whether its device cuts merged TCP segments into the original ones.
-    pub(crate) segments: bool,
-    pub(crate) limitations: Vec<Limitation>,
-    pub(crate) undo: Undo,
-    /// The document that it was made from.
-    pub(crate) document: europa_api::Port,
-    /// Its device was removed, and another one of this name exists.
-    pub(crate) stale: bool,
-    /// The state of its link at the last check.
-    pub(crate) link: Option<LinkState>,
-    /// VLAN matches were asked for.
-    vlan: bool,
-    /// The device takes frames for any address, as long as `socket` is open, here or in the
-    /// switch.
-    promiscuous: bool,
-    socket: OwnedFd,
-    counters: OwnedFd,
-    /// The device's losses, for statistics.
-    losses: DropCounters,
-    mode: PortMode,
-    /// Packets received, and packets that the peer had sent, at the last decision about the place
-    /// of reception.
-    received: u64,
-    /// Programs of routers run in its driver.
-    caged: bool,
-    sent: Sent,
-    pub(crate) attachment: Option<PortAttachment>,
-}
-
-impl Port {
-    /// The facts about a port before its device is touched.
-    pub(crate) fn peek(document: &europa_api::Port) -> Result<PortFacts, NodeError> {
-        let (device, mtu) = find(document)?;
-        refuse(&device)
-            .map_err(|error| fault(document, "device", error).label("cannot be a port"))?;
-        Ok(PortFacts { mac: device.mac, mtu, vlan: Ok(()) })
+impl Ports {
+    /// The attachment of a port, if it is there.
+    pub(crate) fn attachment(&self, port: &str) -> Option<&PortAttachment> {
+        self.all.iter().find(|other| other.name == *port)?.attachment.as_ref()
     }
 
-    /// The namespace of its device.
-    pub(crate) fn namespace(document: &europa_api::Port) -> Result<Namespace, NodeError> {
-        namespace(document)
+    /// Writes down the ports, and the changes on their devices.
+    pub(crate) fn note(&self, context: &Context) -> Result<(), NodeError> {
+        self.note_and(context, None)
     }
 
-    /// The state of a port's device before it is opened.
-    pub(crate) fn before(document: &europa_api::Port) -> Result<Noted, NodeError> {
-        let (device, _) = find(document)?;
-        let undo = before(&device).map_err(|error| fault(document, "device", error))?;
-        Ok(Noted { undo, port: serde_json::Value::Null })
+    /// The same, with a device that is about to be changed: this node may be killed meanwhile.
+    fn note_and(&self, context: &Context, before: Option<Noted>) -> Result<(), NodeError> {
+        let ports: Vec<_> = self.all.iter().map(Port::noted).chain(before).collect();
+        leftovers::note(&context.instance, &ports)
     }
 
-    /// Adds to `undo` the settings that may change to meet the interfaces' needs.
-    pub(crate) fn expect(&mut self, needs: Needs) -> Result<(), NodeError> {
-        if needs.vlan && !self.vlan {
-            // If a change is repeated, the older state counts.
-            self.undo.changes.extend(before(&self.device)?.changes);
-        }
-        Ok(())
+    /// Waits until no thread opens one any more.
+    pub(crate) fn wait(&mut self) {
+        self.opening.wait();
     }
 
-    /// Opens the device of a port and prepares it. `undo` gets its changes. `asks`: this kernel can
-    /// report if a veth's peer has received live frames.
-    pub(crate) fn open(
-        id: u32,
-        document: &europa_api::Port,
-        asks: bool,
-    ) -> Result<Self, NodeError> {
-        let (device, mtu) = find(document)?;
-        let two_queues = matches!(device.kind, Kind::Veth) && asks;
-        let tc = wanted(document, &device)?;
-        let wants = Wants { two_queues, tc, ..Wants::default() };
-        let mut prepared =
-            prepare(&device, wants).map_err(|error| fault(document, "device", error))?;
-        let opened = Self::open_prepared(id, document, (device, mtu), wants, &mut prepared);
-        if opened.is_err() {
-            let _ = prepared.undo.undo();
-        }
-        opened
-    }
-
-    /// The same for a device that has been prepared, possibly incompletely.
-    fn open_prepared(
-        id: u32,
-        document: &europa_api::Port,
-        (device, mtu): (Device, u32),
-        wants: Wants,
-        prepared: &mut Prepared,
-    ) -> Result<Self, NodeError> {
-        let only_generic =
-            |limitation: &Limitation| matches!(limitation, Limitation::GenericOnly { .. });
-        if wants.tc {
-            prepared.limitations.retain(|limitation| !only_generic(limitation));
-        }
-        let generic = prepared.limitations.iter().any(only_generic);
-        if generic {
-            let again = prepare(&device, Wants { generic: true, ..wants })?;
-            prepared.undo.changes.extend(again.undo.changes);
-            prepared.segments = again.segments;
-            for limitation in again.limitations {
-                if !prepared.limitations.contains(&limitation) {
-                    prepared.limitations.push(limitation);
-                }
-            }
-        }
-        let live = !generic
-            && !prepared
-                .limitations
-                .iter()
-                .any(|limitation| matches!(limitation, Limitation::SocketOnly { .. }));
-        let mode = mode(generic, wants.tc);
-        Ok(Self {
-            id,
-            name: document.name.value.to_string(),
-            rate_bits: rate(document),
-            mtu,
-            live,
-            segments: prepared.segments,
-            limitations: prepared.limitations.clone(),
-            undo: prepared.undo.clone(),
-            document: document.clone(),
-            stale: false,
-            link: None,
-            vlan: false,
-            promiscuous: false,
-            socket: open_socket(&device)?,
-            counters: counter_socket(&device)?,
-            losses: losses(&device)?,
-            mode,
-            received: 0,
-            caged: false,
-            sent: Sent::default(),
-            attachment: None,
-            device,
-        })
-    }
-
-    /// Whether the kernel has removed its device meanwhile.
-    pub(crate) fn is_forgotten(&self, substrate: &Substrate) -> bool {
-        let Some(attachment) = &self.attachment else { return false };
-        let is_live = self.mode != PortMode::Generic;
-        !attachment.is_attached() || is_live && !substrate.has_way_out(self.id)
-    }
-
-    /// The present abilities of its device.
-    pub(crate) fn needs(&self) -> Needs {
-        Needs { vlan: self.vlan, promiscuous: self.promiscuous }
-    }
-
-    /// Whether the document names its device, and that is still the same one.
-    pub(crate) fn is(&self, document: &europa_api::Port) -> bool {
-        !self.stale && same_device(&self.document, document)
-    }
-
-    /// Changes to another document with the same device.
-    pub(crate) fn change(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
-        self.mtu = find(document)?.1;
-        self.rate_bits = rate(document);
-        self.document = document.clone();
-        Ok(())
-    }
-
-    /// Takes over changes of its device by other programs: the name, and the MTU if the document
-    /// allows it. Returns the differences.
-    pub(crate) fn follow_device(&mut self, link: &Link) -> Option<String> {
-        let mtu = self.document.mtu.as_ref().map_or(link.mtu, |mtu| mtu.value.min(link.mtu));
-        let is_same = link.name == self.device.name && mtu == self.mtu;
-        if is_same {
-            return None;
-        }
-        self.device.name.clone_from(&link.name);
-        (self.device.mtu, self.mtu) = (link.mtu, mtu);
-        Some(format!("the device is {} now, MTU {mtu}", link.name))
-    }
-
-    /// Sets up its device for its interfaces; adds the changes to `undo`.
-    pub(crate) fn adapt(&mut self, needs: Needs) -> Result<(), NodeError> {
-        if needs.vlan && !self.vlan {
-            let generic = self.mode == PortMode::Generic;
-            let (two_queues, tc) = (self.segments, self.mode == PortMode::Tc);
-            let again = prepare(&self.device, Wants { vlan: true, generic, two_queues, tc })?;
-            self.undo.changes.extend(again.undo.changes);
-            for limitation in again.limitations {
-                if !self.limitations.contains(&limitation) {
-                    self.limitations.push(limitation);
-                }
-            }
-            self.vlan = true;
-        }
-        if needs.promiscuous != self.promiscuous {
-            set_promiscuous(&self.socket, &self.device, needs.promiscuous)?;
-            self.promiscuous = needs.promiscuous;
-        }
-        Ok(())
-    }
-
-    /// How live frames and socket frames of the device can alternate.
-    pub(crate) fn ways(&self) -> Ways {
-        match self.device.kind {
-            Kind::Tap => Ways::Join,
-            Kind::Veth if !self.segments => Ways::Join,
-            // Frames of a socket bypass the queue of live ones.
-            Kind::Veth => Ways::Ask,
-            _ => Ways::Part,
-        }
-    }
-
-    /// Live frames that the device has lost; a removed device loses no more.
-    pub(crate) fn lost(&mut self) -> u64 {
-        self.losses.read().map_or(0, |drops| drops.live_frames)
-    }
-
-    /// Descriptors for a switch: where frames leave, where their losses are counted.
-    pub(crate) fn sockets(&self) -> [&OwnedFd; 2] {
-        [&self.socket, &self.counters]
-    }
-
-    /// A plan's facts about it.
-    pub(crate) fn facts(&self) -> PortFacts {
-        let untrusted = self
-            .limitations
-            .iter()
-            .find(|limitation| matches!(limitation, Limitation::VlanUntrusted { .. }));
-        PortFacts {
-            mac: self.device.mac,
-            mtu: self.mtu,
-            vlan: untrusted.map_or(Ok(()), |limitation| Err(limitation.to_string())),
-        }
+    /// Forgets them.
+    pub(crate) fn clear(&mut self) {
+        self.all.clear();
     }
 }

@@ -15,7 +15,7 @@ use europa_switch::{QUEUE_BYTES, SHARE_PACKETS};
 
 use crate::kept::Kept;
 use crate::ports::Port;
-use crate::router::Router;
+use crate::routers::Router;
 use crate::switch::Switch;
 use crate::{Doing, NodeError};
 

@@ -45,7 +45,7 @@ impl Requests {
     /// # Errors
     /// The node ends.
     pub async fn accepted(&self) -> Result<Accepted, ProblemDetails> {
-        self.0.ask(|node| node.accepted()).await
+        self.0.ask(|node| node.change.accepted().clone()).await
     }
 
     /// Carries a change out. Answers when it is done, refused or undone.
@@ -53,7 +53,7 @@ impl Requests {
     /// # Errors
     /// The node ends.
     pub async fn submit(&self, submission: Submission) -> Result<Outcome, ProblemDetails> {
-        self.0.ask_later(|node, reply| node.submit(submission, reply)).await
+        self.0.ask_later(|node, reply| node.change.submit(submission, reply)).await
     }
 
     /// Compares hosts with their documents; the next change repairs what differs.
@@ -61,7 +61,7 @@ impl Requests {
     /// # Errors
     /// The node ends.
     pub async fn look_at_hosts(&self, instance: &Instance) -> Result<(), ProblemDetails> {
-        let made = self.0.ask(|node| node.hosts_made()).await?;
+        let made = self.0.ask(|node| node.hosts.made().clone()).await?;
         let instance = instance.clone();
         let (found, made) = beside(move || (hosts::look(&instance, &made), made)).await?;
         self.0.ask(move |node| node.note_drift(&made, found)).await
@@ -134,7 +134,7 @@ impl Requests {
     /// There is no such slice, the switch does not answer, or the node ends.
     pub async fn filters(&self, slice: &str) -> Result<FilterList, ProblemDetails> {
         let slice = slice.to_owned();
-        self.0.ask_later(move |node, reply| node.filter_list(slice, reply)).await?
+        self.0.ask_later(move |node, reply| node.filters.list(slice, reply)).await?
     }
 
     /// Changes the rules with numbers of a slice. Answers when they are written down.
@@ -145,7 +145,7 @@ impl Requests {
         &self,
         changes: OwnChanges,
     ) -> Result<FilterChanged, ProblemDetails> {
-        self.0.ask_later(|node, reply| node.change_own_filters(changes, reply)).await?
+        self.0.ask_later(|node, reply| node.filters.change_own(changes, reply)).await?
     }
 
     /// Replaces a router's process, SLICE/ROUTER. Answers when the new one forwards.
@@ -154,7 +154,11 @@ impl Requests {
     /// There is no such router, it does not start, or the node ends.
     pub async fn restart(&self, router: &str) -> Result<(), ProblemDetails> {
         let router = router.to_owned();
-        self.0.ask_later(move |node, reply| node.restart(&router, reply)).await?
+        let restart = move |node: &mut Node, reply| {
+            let (routers, mut around) = node.with_routers();
+            routers.restart(&mut around, &router, reply);
+        };
+        self.0.ask_later(restart).await?
     }
 
     /// Succeeds if the router SLICE/ROUTER exists.
@@ -163,7 +167,7 @@ impl Requests {
     /// There is none, or the node ends.
     pub async fn known_router(&self, router: &str) -> Result<(), ProblemDetails> {
         let router = router.to_owned();
-        self.0.ask(move |node| node.known_router(&router)).await?
+        self.0.ask(move |node| node.routers.known(&router)).await?
     }
 
     /// Sends a router's process an order and awaits its answer.
@@ -176,7 +180,10 @@ impl Requests {
         order: Order,
     ) -> Result<Result<String, String>, ProblemDetails> {
         let router = router.to_owned();
-        self.0.ask_later(move |node, reply| node.ask_router(&router, &order, reply)).await
+        let ask = move |node: &mut Node, reply| {
+            node.routers.ask(&node.cages, &router, &order, reply);
+        };
+        self.0.ask_later(ask).await
     }
 
     /// The routers that can account for their packets.
@@ -184,7 +191,7 @@ impl Requests {
     /// # Errors
     /// The node ends.
     pub async fn accountable(&self) -> Result<Vec<String>, ProblemDetails> {
-        self.0.ask(|node| node.accountable()).await
+        self.0.ask(|node| node.routers.accountable()).await
     }
 
     /// Whether there is a host of this name.
@@ -193,7 +200,7 @@ impl Requests {
     /// The node ends.
     pub async fn has_host(&self, name: &str) -> Result<bool, ProblemDetails> {
         let name = name.to_owned();
-        self.0.ask(move |node| node.has_host(&name)).await
+        self.0.ask(move |node| node.hosts.has(&name)).await
     }
 
     /// Succeeds if `of` is a router, SLICE/ROUTER, or a program of its slow path,

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use europa_api::Documents;
+use europa_api::rest::Status;
 use europa_plan::RouterPlan;
 use europa_sandbox::Child;
 use europa_sandbox::cgroup::Group;
@@ -31,7 +32,7 @@ use crate::backoff::Backoff;
 use crate::control::Reply;
 use crate::events::Events;
 use crate::kept::{Found, Kept};
-use crate::router::Router;
+use crate::routers::{Router, Routers};
 
 /// The prefix of the names of records.
 pub(crate) const KIND: &str = "signaller.";
@@ -60,9 +61,9 @@ struct Slice {
 
 /// The last known state of a flow.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FlowNews {
-    pub(crate) is_up: bool,
-    pub(crate) message: Option<String>,
+struct FlowNews {
+    is_up: bool,
+    message: Option<String>,
 }
 
 /// All signallers.
@@ -119,7 +120,7 @@ impl Signallers {
         &mut self,
         kept: &Kept,
         documents: &Arc<Documents>,
-        routers: &mut [Router],
+        routers: &mut Routers,
         events: &Events,
         equip: &mut Equip<'_>,
     ) {
@@ -229,8 +230,15 @@ impl Signallers {
         }
     }
 
+    /// The last known state of a flow, for users.
+    pub(crate) fn status(&self, name: &str) -> Status {
+        let news = self.news(name);
+        let state = if news.is_up { "up" } else { "down" };
+        Status { state: state.into(), message: news.message, ..Status::default() }
+    }
+
     /// The last known state of a flow.
-    pub(crate) fn news(&self, flow: &str) -> FlowNews {
+    fn news(&self, flow: &str) -> FlowNews {
         self.news.get(flow).cloned().unwrap_or_default()
     }
 

@@ -14,7 +14,7 @@ use europa_sandbox::SandboxError;
 use europa_sandbox::cgroup::{Cgroups, Controller, CpuQuota, Limits};
 
 use crate::NodeError;
-use crate::router::Router;
+use crate::routers::Router;
 
 /// No slice waits longer than this for its reservation.
 const PERIOD: Duration = Duration::from_millis(5);

@@ -25,6 +25,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread::JoinHandle;
 
 use europa_api::Documents;
+use europa_control::Stop;
 use europa_plan::RouterId;
 use europa_plan::slow_path_change::{Action, BIRDC, FRR_RELOAD, Tools};
 use europa_plan::slow_paths::{is_hidden, same, same_whole};
@@ -34,6 +35,8 @@ use europa_slowpath::environment;
 use europa_slowpath::{Progress, Spec, carrier};
 use serde::{Deserialize, Serialize};
 
+use crate::beside::{Purpose, Work};
+use crate::context::Context;
 use crate::doors::{Door, Doors};
 use crate::kept::Kept;
 use crate::uplinks::Uplinks;
@@ -44,7 +47,7 @@ use board::Board;
 pub(crate) use check::check;
 use daemons::Daemon;
 use make::watches;
-pub(crate) use missing::{Made, Missing};
+use missing::{Made, Missing};
 pub(crate) use reload::Reloaded;
 pub(crate) use remove::remove;
 
@@ -60,6 +63,8 @@ pub(crate) struct SlowPaths {
     uplinks: Uplinks,
     /// Follows link states.
     carrier: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
+    /// Missing ones are made.
+    making: Work<Made>,
 }
 
 /// The slow path of one router.
@@ -141,8 +146,33 @@ impl SlowPaths {
         idle.map(|one| RouterId::of(&one.router))
     }
 
-    /// Removes the undesired ones, and changes those that stay.
-    pub(crate) fn trim(
+    /// Has those be there that the documents of a change want, but for their programs. `ports` are
+    /// all, with those that hosts make.
+    pub(crate) fn have(
+        &mut self,
+        context: &Context,
+        purpose: Purpose,
+        ports: Vec<europa_api::Port>,
+    ) -> Result<(), Stop> {
+        let documents = purpose.documents().clone();
+        let (instance, kept) = (&context.instance, &context.kept);
+        let Some(made) = self.making.result(&purpose, drop)? else {
+            self.trim(instance, kept, &documents)?;
+            let missing = self.missing(instance, &documents, ports)?;
+            let work = move || Ok(missing.make());
+            let begun = self.making.begin(context, purpose, |node| &mut node.slow_paths.making, work);
+            return Err(begun);
+        };
+        Ok(self.keep(instance, kept, &documents, made)?)
+    }
+
+    /// Waits until no thread makes one any more.
+    pub(crate) fn wait(&mut self) {
+        self.making.wait();
+    }
+
+    /// Removes the unwanted ones, and changes those that stay.
+    fn trim(
         &mut self,
         instance: &Instance,
         kept: &Kept,
@@ -171,8 +201,9 @@ impl SlowPaths {
         Ok(())
     }
 
-    /// Desired ones that do not exist. `ports` are all ports, with those that hosts make.
-    pub(crate) fn missing(
+    /// Those that documents want and that are not there. `ports` are all, with those that hosts
+    /// make.
+    fn missing(
         &self,
         instance: &Instance,
         documents: &Arc<Documents>,
@@ -190,8 +221,8 @@ impl SlowPaths {
         })
     }
 
-    /// Takes the new ones, up to the first failure.
-    pub(crate) fn keep(
+    /// Takes those that were made, up to the first that could not be.
+    fn keep(
         &mut self,
         instance: &Instance,
         kept: &Kept,

@@ -7,7 +7,7 @@ use europa_port::{Namespace, Route, add_address, add_route, delete_address, dele
 use ipnet::IpNet;
 use nix::errno::Errno;
 
-use super::refused;
+use super::record::refused;
 use crate::NodeError;
 
 /// A route with its next hop and its device.

@@ -2,15 +2,17 @@
 
 use std::fs;
 
-use europa_port::{Namespace, delete_veths, move_device, set_up};
+use europa_api::{Host, HostAttachment, HostPlace};
+use europa_plan::hosts::{cut, find, runs_others, stays};
+use europa_port::{Namespace, delete_device, delete_veths, move_device, set_up};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use super::{Moved, outside, read_records, records};
+use super::record::{Moved, outside, own, read_records, records, refused, write_records};
 use crate::{Doing, Instance, NodeError};
 
 /// Moves devices of the machine back to this namespace.
-pub(super) fn move_back(
+fn move_back(
     host: &str,
     inside: &Namespace,
     moved: Vec<Moved>,
@@ -26,7 +28,7 @@ pub(super) fn move_back(
     Ok(())
 }
 
-pub(super) fn end_processes(inside: &Namespace) {
+fn end_processes(inside: &Namespace) {
     for pid in inside.processes() {
         // It may have ended already.
         let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
@@ -34,7 +36,7 @@ pub(super) fn end_processes(inside: &Namespace) {
 }
 
 /// Removes a namespace of a host, with the processes inside, and every pair.
-pub(super) fn end(name: &str) -> Result<(), NodeError> {
+fn end(name: &str) -> Result<(), NodeError> {
     let what = || format!("taking the namespace {name} away");
     if let Ok(inside) = Namespace::named(name) {
         end_processes(&inside);
@@ -64,4 +66,69 @@ pub(crate) fn remove(instance: &Instance) -> Result<(), NodeError> {
     let _ = fs::remove_file(records(instance));
     let _ = fs::remove_dir_all(instance.directory().join("hosts"));
     Ok(())
+}
+
+/// Removes those of the hosts `made`, and those of their interfaces, that are not to stay when
+/// `wanted` is made next; `made` keeps the rest. Returns the names of the hosts whose commands have
+/// ended with that.
+pub(super) fn trim(
+    instance: &Instance,
+    made: &mut Vec<Host>,
+    wanted: &[Host],
+) -> Result<Vec<String>, NodeError> {
+    let mut kept = read_records(instance);
+    for key in cut(made, wanted) {
+        let (Some((host, interface)), Some(record)) =
+            (find(made, &key), kept.iter_mut().find(|record| record.host == key.0))
+        else {
+            continue;
+        };
+        // One that has gone has taken its devices along.
+        if let Ok(inside) = Namespace::named(&record.namespace.to_string_lossy()) {
+            if let Some(HostAttachment::Device(_)) = interface.attachment() {
+                let (back, stay) = record.moved.drain(..).partition(|m| m.inside == key.1);
+                record.moved = stay;
+                move_back(&key.0, &inside, back)?;
+            } else {
+                delete_device(&inside, &key.1).map_err(|error| {
+                    refused(host, &["interfaces", &key.1], format!("interface {}: {error}", key.1))
+                })?;
+            }
+        }
+        if let Some(host) = made.iter_mut().find(|host| *host.name.value == *key.0) {
+            host.interfaces.0.retain(|(name, _)| *name.value != *key.1);
+        }
+    }
+    let mut ended = Vec::new();
+    for host in std::mem::take(made) {
+        let stay = wanted.iter().find(|other| stays(&host, other));
+        if stay.is_none_or(|other| runs_others(&host, other)) && host.place() == HostPlace::Own {
+            let name = own(instance, &host.name);
+            match stay {
+                None => end(&name)?,
+                Some(_) => {
+                    if let Ok(inside) = Namespace::named(&name) {
+                        end_processes(&inside);
+                    }
+                }
+            }
+            // A successor of its process 1 is started by the next program.
+            let _ = fs::remove_dir_all(europa_host::folder(&instance.directory(), &host.name));
+            ended.push(host.name.to_string());
+        }
+        match stay {
+            None => kept.retain(|record| record.host != *host.name.value),
+            Some(other) if runs_others(&host, other) => {
+                made.push(Host { run: Vec::new(), ..host });
+            }
+            Some(_) => made.push(host),
+        }
+    }
+    if made.is_empty() && wanted.is_empty() {
+        Namespace::delete(&outside(instance)).doing("taking the namespace of outer ends away")?;
+        let _ = fs::remove_file(records(instance));
+    } else {
+        write_records(instance, &kept)?;
+    }
+    Ok(ended)
 }

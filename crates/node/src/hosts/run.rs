@@ -7,25 +7,25 @@ use std::process::{Child, Command, Stdio};
 
 use europa_api::Host;
 
-use super::refused;
+use super::record::refused;
 use crate::{Instance, NodeError};
 
 /// The commands of a host, which one shell runs.
-pub(crate) struct Commands {
-    /// `None` if another node has started it.
+pub(super) struct Commands {
+    /// None if another node has started it.
     child: Option<Child>,
     /// The file with the shell's exit code.
     ended: PathBuf,
 }
 
 impl Commands {
-    /// The commands of a host that another node has made.
-    pub(crate) fn adopt(instance: &Instance, host: &str) -> Commands {
+    /// Those of a host that another node has made.
+    pub(super) fn adopt(instance: &Instance, host: &str) -> Commands {
         Commands { child: None, ended: ended(instance, host) }
     }
 
     /// The code with which the shell has ended; 128 and the number of a signal that ended it.
-    pub(crate) fn code(&mut self) -> Option<i32> {
+    pub(super) fn code(&mut self) -> Option<i32> {
         match &mut self.child {
             Some(child) => {
                 let status = child.try_wait().ok()??;
@@ -36,7 +36,7 @@ impl Commands {
     }
 
     /// Waits for the end of a shell whose processes are being ended.
-    pub(crate) fn wait(&mut self) -> std::io::Result<()> {
+    pub(super) fn wait(&mut self) -> std::io::Result<()> {
         self.child.as_mut().map_or(Ok(()), |child| child.wait().map(drop))
     }
 }
@@ -56,7 +56,7 @@ pub fn note_code(instance: &Instance, host: &str, code: u8) {
 
 /// Starts a shell that runs a host's commands; their output goes to `log`. The role `host-run`
 /// enters the host, and its control group, by itself.
-pub(crate) fn run(instance: &Instance, host: &Host, log: File) -> Result<Commands, NodeError> {
+pub(super) fn run(instance: &Instance, host: &Host, log: File) -> Result<Commands, NodeError> {
     let failed = |error: std::io::Error| refused(host, &["run"], format!("its commands: {error}"));
     let ended = ended(instance, &host.name);
     let _ = fs::remove_file(&ended);
@@ -76,7 +76,7 @@ pub(crate) fn run(instance: &Instance, host: &Host, log: File) -> Result<Command
 }
 
 /// Starts the command of a host's image, if it has one; `log` opens the log for its output.
-pub(crate) fn run_image(
+pub(super) fn run_image(
     instance: &Instance,
     host: &Host,
     log: impl FnOnce() -> Result<File, NodeError>,

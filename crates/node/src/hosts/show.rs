@@ -1,14 +1,44 @@
 //! The description of hosts.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use europa_api::rest::Status;
 use europa_api::stats::{HostInterfaceStats, HostStats};
 use europa_api::{Documents, Host, HostAttachment};
 use europa_host::Inside;
 use europa_port::name_path;
+use serde_json::json;
 
-use super::{Record, outside, read_records, records};
+use super::Hosts;
+use super::record::{Record, outside, read_records, records};
 use crate::Instance;
+
+impl Hosts {
+    /// The state of one.
+    pub(crate) fn status(&self, name: &str) -> Status {
+        let Some(host) = self.stats.iter().find(|host| host.name == name) else {
+            return Status { state: "waiting".into(), ..Status::default() };
+        };
+        let details = BTreeMap::from([
+            ("namespace".to_owned(), json!(host.namespace)),
+            ("interfaces".to_owned(), json!(host.interfaces)),
+        ]);
+        let failed = self.failed.get(name).cloned();
+        let state = if failed.is_some() { "degraded" } else { "active" };
+        Status { state: state.into(), message: failed, details }
+    }
+
+    /// Whether there is a host of this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.stats.iter().any(|host| host.name == name)
+    }
+
+    /// The descriptions of all.
+    pub(crate) fn stats(&self) -> &[HostStats] {
+        &self.stats
+    }
+}
 
 pub(super) fn told(host: &Host, record: &Record) -> HostStats {
     let interfaces = host.interfaces.0.iter().map(|(name, interface)| HostInterfaceStats {
@@ -32,13 +62,13 @@ pub(super) fn told(host: &Host, record: &Record) -> HostStats {
     }
 }
 
-/// The documents of hosts as text, for a comparison.
-pub(crate) fn text(hosts: &[Host]) -> String {
+/// The documents of hosts as text, to tell whether they are the same.
+pub(super) fn text(hosts: &[Host]) -> String {
     serde_json::to_string(hosts).unwrap_or_default()
 }
 
 /// The description of existing hosts.
-pub(crate) fn stats(instance: &Instance, documents: &Documents) -> Vec<HostStats> {
+pub(super) fn stats(instance: &Instance, documents: &Documents) -> Vec<HostStats> {
     let kept = read_records(instance);
     let record = |host: &Host| kept.iter().find(|record| *record.host == *host.name.to_string());
     documents.hosts.iter().filter_map(|host| Some(told(host, record(host)?))).collect()

@@ -6,7 +6,8 @@ use europa_api::{Host, HostInterface, HostPlace};
 use europa_port::{Namespace, Survey};
 
 use super::configure::{default_route, route_of};
-use super::{own, place};
+use super::place;
+use super::record::own;
 use crate::Instance;
 
 /// A host that differs from the state in which it was made.

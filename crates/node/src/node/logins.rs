@@ -24,7 +24,7 @@ impl Node {
     /// # Errors
     /// Why it may not.
     pub(crate) fn admit(&self, user: &str, key: &str, target: &Target) -> Result<Admitted, String> {
-        let documents = self.accepted_documents();
+        let documents = self.change.accepted().documents.clone();
         let router = admit(&documents, user, key, target)?;
         match self.slow_paths.base(&router) {
             Some(base) => Ok(Admitted { router, base, documents }),

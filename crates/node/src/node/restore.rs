@@ -38,14 +38,13 @@ impl Node {
             })?;
             checked.complete();
             let count = documents.len();
-            self.events.note("node", "", "Restoring", format!("{count} documents of the last run"));
+            self.context.events.note("node", "", "Restoring", format!("{count} documents of the last run"));
         }
-        self.documents = Arc::new(checked);
-        let (stored, documents) = (Arc::new(documents), self.documents.clone());
-        let accepted = Accepted { revision, stored, documents };
-        self.engine = Engine::new(accepted).watched(witness::from_environment());
+        let (stored, documents) = (Arc::new(documents), Arc::new(checked));
+        let accepted = Accepted { revision, stored, documents: documents.clone() };
+        self.change.restore(Engine::new(accepted).watched(witness::from_environment()));
         if !kept.is_empty() {
-            self.restore_filters(found.filters, left)?;
+            self.filters.restore(&documents, found.filters, left)?;
         }
         if left {
             self.adopt()?;
@@ -56,19 +55,9 @@ impl Node {
         Ok(())
     }
 
-    /// The desired state, for checking another one against it.
-    pub(crate) fn accepted(&self) -> Accepted {
-        self.engine.accepted().clone()
-    }
-
-    /// The accepted documents, checked and completed.
-    pub(crate) fn accepted_documents(&self) -> Arc<Documents> {
-        self.engine.accepted().documents.clone()
-    }
-
     /// A user, with the generation of its document.
     pub(crate) fn user(&self, name: &str) -> Option<(User, u64)> {
-        let accepted = self.engine.accepted();
+        let accepted = self.change.accepted();
         let user = accepted.documents.users.iter().find(|user| &**user.name == name)?;
         let is = |stored: &&Stored| stored.key.kind == "user" && stored.key.name == name;
         let stored = accepted.stored.iter().find(is)?;
@@ -83,7 +72,7 @@ impl Node {
         reply: Reply<Result<(), ProblemDetails>>,
     ) {
         let write = move |store: &mut dyn Store| store.change_tokens(&put, &remove);
-        self.store.write(&self.control, write, move |_, written| {
+        self.change.write(write, move |_, written| {
             // The caller may have gone.
             let _ = reply.send(written.map_err(|error| ProblemDetails::failed(error.to_string())));
         });

@@ -16,10 +16,12 @@ use nix::sys::socket::{
 };
 
 use super::restore::Found;
-use super::{Node, Settings};
+use super::Node;
+use crate::context::{Context, Settings};
 use crate::control::queue;
 use crate::doors::Doors;
 use crate::front::Behind;
+use crate::logs::LogThread;
 use crate::requests::Requests;
 use crate::ssh::Prepared;
 use crate::store::{RedbStore, Store as _, StoreThread};
@@ -75,14 +77,16 @@ pub fn run<End: FnOnce()>(
     let ssh_at = settings.ssh_at;
     let ssh = ssh_at.map(|at| Prepared::new(&instance, lifetime, at)).transpose()?;
     let store = StoreThread::start(Box::new(store))?;
-    let mut node = Node::new(instance, lifetime, store, settings, control.clone())?;
-    let events = node.events.clone();
+    let context = Context::new(instance, lifetime, settings, control.clone())?;
+    let mut node = Node::new(context, store)?;
+    let _logs = LogThread::start(node.context.instance.logs())?;
+    let events = node.context.events.clone();
     let ssh = ssh.map(|ssh| ssh.start(control.clone(), events.clone())).transpose()?;
     let (doors, opened) = Doors::new();
     let end_front = front(Behind {
         requests: Requests::new(control),
         events,
-        instance: node.instance.clone(),
+        instance: node.context.instance.clone(),
         lifetime,
         tokens,
         doors: opened,

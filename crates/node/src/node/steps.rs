@@ -1,27 +1,17 @@
-//! Steps from the actual to the desired state, carried out.
+//! Steps from the actual to the desired state: each goes to its part.
 
 use std::collections::VecDeque;
-use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use europa_control::{Machine as _, Stop, Taken, Ticket};
-use europa_elements::builtin::Update;
-use europa_plan::{Needs, RouterChange, RouterPlan, Step, To};
-use europa_router::orders;
-use europa_switch::orders::Order;
+use europa_plan::{RelayPlan, RouterPlan, Step};
 
 use super::Node;
-use super::beside::not_yet;
 use crate::NodeError;
-use crate::link_tunnels::Ends;
-use crate::router::Asked;
-
-/// Until a switch that ended while it was started is started again.
-const SWITCH_PAUSE: Duration = Duration::from_millis(100);
-
-/// Longest time for a process to forward the packets in its rings, once no more arrive.
-const DRAIN: Duration = Duration::from_millis(3);
+use crate::beside::not_yet;
+use crate::relays::Relay;
+use crate::routers::DRAIN;
+use crate::switch::unless_gone;
 
 impl Node {
     /// Takes a step.
@@ -31,227 +21,154 @@ impl Node {
         ahead: &VecDeque<Step>,
         ticket: Ticket,
     ) -> Result<Taken, Stop> {
-        self.load_programs(step, ahead)?;
-        self.load_cage(step)?;
+        self.prepare(step, ahead)?;
         let done = match step {
             Step::RemoveRouter(plan) => {
-                self.scene_is_old = true;
-                self.remove_router(&plan.name)
+                self.captures.expect_others();
+                let (routers, mut around) = self.with_routers();
+                routers.remove(&mut around, &plan.name)
             }
             Step::ClosePort(port) => self.close_port(&port.name),
             Step::OpenPort(port) => return self.open_port(port).map(|()| Taken::Done),
-            Step::ChangePort { to, .. } => self.change_port(to),
-            Step::AdaptPort { port, to, .. } => self.adapt_port(port, *to),
+            Step::ChangePort { to, .. } => self.ports.change(&self.context, self.switch.get(), to),
+            Step::AdaptPort { port, to, .. } => self.ports.adapt(&self.context, port, *to),
             Step::ChangeSlowPaths { .. } => {
-                return self.change_slow_paths().map(|()| Taken::Done);
+                let ports = europa_plan::ports(&self.namespaces(), self.change.documents());
+                let purpose = self.change.purpose("");
+                self.slow_paths.have(&self.context, purpose, ports)?;
+                Ok(())
             }
             Step::StartSlowPaths => return Ok(Taken::Reloading(self.start_slow_paths(ticket)?)),
             Step::RemoveRelay(relay) => self.remove_relay(&relay.port),
             Step::MakeRelay(plan) => self.make_relay(plan),
-            Step::ImpairRelay { to, .. } => self.impair_relay(to),
-            Step::TrimHosts { .. } => return self.trim_hosts().map(|()| Taken::Done),
-            Step::MakeHosts { .. } => return self.make_hosts().map(|()| Taken::Done),
-            Step::StartSwitch => match self.start_switch_if_none() {
-                Ok(()) if self.switch_begun.is_some() => return Err(not_yet()),
-                Err(error @ NodeError::Channel { .. }) => {
-                    self.revival.due.get_or_insert_with(|| Instant::now() + SWITCH_PAUSE);
-                    return Err(Stop::NotNow(error.into()));
-                }
-                done => done,
-            },
-            Step::ChangeFilters { .. } => return self.change_filters().map(|()| Taken::Done),
+            Step::ImpairRelay { to, .. } => {
+                let switch = self.switch.get();
+                self.relays.impair(&self.context, to, &mut self.tunnels, switch)
+            }
+            Step::TrimHosts { .. } => {
+                self.hosts.trim(&self.context, self.change.purpose(""))?;
+                Ok(())
+            }
+            Step::MakeHosts { .. } => {
+                let purpose = self.change.purpose("");
+                self.hosts.make(&self.context, &self.change, purpose)?;
+                Ok(())
+            }
+            Step::StartSwitch => return self.have_switch().map(|()| Taken::Done),
+            Step::ChangeFilters { .. } => {
+                self.filters.change(&self.context, self.change.purpose("filters"))?;
+                Ok(())
+            }
             Step::AddRouter(plan) => {
-                self.stock_up(plan.geometry, ahead)?;
-                self.scene_is_old = true;
-                self.add_router(plan.clone())?;
+                let is_alike = |step: &&Step| {
+                    matches!(step, Step::AddRouter(other) if other.geometry == plan.geometry)
+                };
+                let ahead = ahead.iter().filter(is_alike).count();
+                self.pools.stock_up(&self.context, plan.geometry, ahead)?;
+                self.captures.expect_others();
+                let (routers, mut around) = self.with_routers();
+                routers.add(&mut around, plan.clone())?;
                 return Ok(Taken::Begun);
             }
-            Step::UpdateRouter { to, .. } => {
-                self.scene_is_old = true;
-                self.open_far_ends(to)?;
-                self.rewire(to);
-                let taken = self.update_router(to.clone(), ticket);
-                if let Some(index) = self.routers.iter().position(|r| r.wanted.name == to.name) {
-                    self.renew_successor(index);
-                }
-                return Ok(taken?);
-            }
+            Step::UpdateRouter { to, .. } => return Ok(self.update_router(to, ticket)?),
         };
         done?;
         Ok(Taken::Done)
     }
 
-    /// Sets up a port's device for its interfaces.
-    fn adapt_port(&mut self, name: &str, needs: Needs) -> Result<(), NodeError> {
-        let Some(place) = self.ports.iter().position(|port| port.name == *name) else {
+    /// Has the programs that a step needs be loaded.
+    fn prepare(&mut self, step: &Step, ahead: &VecDeque<Step>) -> Result<(), Stop> {
+        if matches!(step, Step::OpenPort(_) | Step::StartSwitch | Step::AddRouter(_)) {
+            let purpose = self.change.purpose("");
+            self.kernel.open(&self.context, &mut self.switch, purpose)?;
+        }
+        self.kernel.load_programs(&self.context, step, ahead)?;
+        let (Step::AddRouter(plan) | Step::UpdateRouter { to: plan, .. }) = step else {
             return Ok(());
         };
-        let Some(port) = self.ports.get_mut(place) else { return Ok(()) };
-        let changes_device = needs.vlan && !port.needs().vlan;
-        if changes_device {
-            port.expect(needs)?;
-            // If this node is killed, its successor must restore the device.
-            self.note_ports()?;
+        if plan.cage.is_none() {
+            return Ok(());
         }
-        if let Some(port) = self.ports.get_mut(place) {
-            port.adapt(needs)?;
+        if self.kernel.load_for_driver(&self.context, &self.ports, plan)? {
+            return Err(not_yet());
         }
-        if changes_device { self.note_ports() } else { Ok(()) }
+        self.cages.have(&self.context, self.kernel.up()?, &self.routers, plan)
     }
 
-    fn change_slow_paths(&mut self) -> Result<(), Stop> {
-        let documents = self.documents.clone();
-        let purpose = self.purpose("");
-        let Some(made) = self.slow_path_work.result(&purpose, drop)? else {
-            let ports = europa_plan::ports(&self.namespaces(), &documents);
-            self.slow_paths.trim(&self.instance, &self.kept, &documents)?;
-            let missing = self.slow_paths.missing(&self.instance, &documents, ports)?;
-            let work = move || Ok(missing.make());
-            return Err(self.begin_work(|node| &mut node.slow_path_work, purpose, work));
-        };
-        Ok(self.slow_paths.keep(&self.instance, &self.kept, &documents, made)?)
+    fn open_port(&mut self, document: &europa_api::Port) -> Result<(), Stop> {
+        let substrate = self.kernel.opened(&self.context, &mut self.switch)?;
+        let purpose = self.change.purpose(&document.name.value);
+        self.ports.open(&self.context, substrate, purpose, document)?;
+        let name = &*document.name.value;
+        let (objects, mut switch) = self.with_switch();
+        if let (Some(switch), Some(port)) =
+            (&mut switch, objects.ports.iter().find(|port| port.name == *name))
+        {
+            unless_gone(objects.tell_port(switch, port))?;
+        }
+        Ok(objects.connect(switch, name)?)
     }
 
-    /// Slow paths whose namespaces have vanished: they are made again.
-    pub(crate) fn mend_slow_paths(&mut self, lost: Vec<String>) {
-        // A current change may have removed them.
-        if !self.engine.is_settled() {
-            return;
+    fn close_port(&mut self, name: &str) -> Result<(), NodeError> {
+        let (objects, switch) = self.with_switch();
+        objects.disconnect(switch, name)?;
+        self.ports.close(&self.context, self.kernel.substrate(), self.switch.get(), name)
+    }
+
+    fn make_relay(&mut self, plan: &RelayPlan) -> Result<(), NodeError> {
+        if let Some(end) = &plan.far {
+            self.tunnels.open(end)?;
         }
-        for router in lost {
-            match self.slow_paths.lose(&self.instance, &self.kept, &router) {
-                Ok(false) => {}
-                Ok(true) => {
-                    let what = "the network namespace of its slow path is gone";
-                    self.events.warn("router", &router, "Drifted", what);
+        let attachment = self.ports.attachment(&plan.port);
+        let relay = Relay::make(plan.clone(), self.kernel.up()?, attachment)?;
+        let (objects, switch) = self.with_switch();
+        if let Some(switch) = switch {
+            unless_gone(objects.tell_relay(switch, &relay))?;
+        }
+        let attachment = self.ports.attachment(&plan.port);
+        let (substrate, routers) = (self.kernel.substrate(), &mut self.routers);
+        self.relays.begin(&self.context, relay, substrate, attachment, routers)
+    }
+
+    fn remove_relay(&mut self, port: &str) -> Result<(), NodeError> {
+        let Some(mut relay) = self.relays.take(&self.context, port) else { return Ok(()) };
+        let Some(substrate) = self.kernel.substrate() else { return Ok(()) };
+        let attachment = self.ports.attachment(port);
+        if let Some(attachment) = attachment {
+            relay.hand_back(substrate, attachment, &mut self.routers, self.switch.get())?;
+        }
+        if relay.plan.far.is_some() {
+            self.tunnels.remove(self.switch.get(), relay.interface);
+        }
+        let (pool, forgotten) = relay.end(self.switch.get(), substrate, attachment)?;
+        self.pools.free(substrate, pool, forgotten)?;
+        self.routers.note_matches(&self.context.kept, port)
+    }
+
+    /// Gives a router another fast path, in the process that runs.
+    fn update_router(
+        &mut self,
+        to: &Arc<RouterPlan>,
+        ticket: Ticket,
+    ) -> Result<Taken, NodeError> {
+        self.captures.expect_others();
+        self.tunnels.open_all(to)?;
+        let (routers, mut around) = self.with_routers();
+        routers.rewire(&mut around, to);
+        let taken = match routers.turn_into(to) {
+            Some((change, enters)) => {
+                if enters {
+                    // From here on frames go to the program. The process forwards what it has got, and
+                    // then becomes another.
+                    self.follow_cages();
+                    std::thread::sleep(DRAIN);
                 }
-                Err(error) => self.events.warn("router", &router, "Failed", error.to_string()),
+                self.routers.update(&self.context, &to.name, change, ticket)
             }
-        }
-        self.reconcile();
-    }
-
-    /// Repairs uplinks after another program has removed a part of them.
-    pub(crate) fn mend_uplinks(&mut self, lost: &str) {
-        if self.engine.is_settled() && self.slow_paths.uplinks().lose() {
-            self.events.warn("node", "", "Drifted", format!("{lost}: gone"));
-            self.reconcile();
-        }
-    }
-
-    fn start_switch_if_none(&mut self) -> Result<(), NodeError> {
-        self.substrate_opened()?;
-        if self.switch.is_none() && self.switch_due().is_none() {
-            self.start_switch()?;
-        }
-        Ok(())
-    }
-
-    /// Sends the present ends of a router's interfaces to the switch, and their links' effects.
-    fn rewire(&mut self, plan: &RouterPlan) {
-        let Some(place) = self.routers.iter().position(|r| r.wanted.name == plan.name) else {
-            return;
+            None => Ok(Taken::Done),
         };
-        // A switch that has just ended learns of it when it starts.
-        let mut switch = self.switch.take();
-        for (index, new) in plan.interfaces.iter().enumerate() {
-            let Some(router) = self.routers.get_mut(place) else { continue };
-            let (Some(old), Some(id)) =
-                (router.plan.interfaces.get_mut(index), router.interfaces.get(index).copied())
-            else {
-                continue;
-            };
-            let led = old.to.clone();
-            let fared = old.impairment;
-            old.to.clone_from(&new.to);
-            old.link.clone_from(&new.link);
-            old.impairment = new.impairment;
-            old.queues.clone_from(&new.queues);
-            let Some(switch) = &mut switch else { continue };
-            if let (To::Far(end), To::Far(_)) = (&new.to, &led) {
-                let ends = Ends { from: id, to: id, most_frame_bytes: old.spec.max_frame };
-                if led != new.to {
-                    let _ = self.link_tunnels.tell(switch, end, ends);
-                }
-            } else if led != new.to {
-                if led.far().is_some() {
-                    self.link_tunnels.remove(Some(&mut *switch), id);
-                }
-                let _ = switch.order(&Order::RemoveInterface { interface: id }, &[]);
-                if let Some(router) = self.routers.get(place) {
-                    let _ = self.tell_interface(switch, router, id);
-                }
-            }
-            if (led == new.to || led.far().and(new.to.far()).is_some()) && fared != new.impairment {
-                let impairment = new.impairment;
-                let _ = switch.order(&Order::Impair { interface: id, impairment }, &[]);
-            }
-        }
-        self.switch = switch;
-    }
-
-    /// Gives a router another fast path in its running process.
-    fn update_router(&mut self, plan: Arc<RouterPlan>, ticket: Ticket) -> Result<Taken, NodeError> {
-        let Some(router) = self.routers.iter_mut().find(|r| r.wanted.name == plan.name) else {
-            return Ok(Taken::Done);
-        };
-        let change = router.wanted.change(router.astray, &plan);
-        let enters = router.plan.cage.is_none() && plan.cage.is_some();
-        router.plan.cage.clone_from(&plan.cage);
-        router.plan.place.clone_from(&plan.place);
-        for (own, new) in router.plan.interfaces.iter_mut().zip(&plan.interfaces) {
-            own.spec.flags = new.spec.flags;
-        }
-        router.plan.configuration.clone_from(&plan.configuration);
-        router.plan.file.clone_from(&plan.file);
-        router.plan.description.clone_from(&plan.description);
-        router.wanted = plan.clone();
-        router.astray = false;
-        if enters {
-            // From here on the program gets frames. The process forwards its remaining packets, and
-            // is replaced then.
-            self.follow_cages();
-            std::thread::sleep(DRAIN);
-        }
-        let Some(router) = self.routers.iter_mut().find(|r| r.wanted.name == plan.name) else {
-            return Ok(Taken::Done);
-        };
-        let Some(process) = &mut router.process else {
-            // It failed to start with its former configuration, so it tries the new one at once.
-            router.backoff.forget();
-            router.due = Some(Instant::now());
-            return Ok(Taken::Begun);
-        };
-        let begins = !process.ready;
-        if let Err(error) = process.note_outside(&self.kept, &router.wanted) {
-            tracing::warn!("router {}: {error}", router.wanted.name);
-        }
-        let updates = match change {
-            RouterChange::Nothing if begins => return Ok(Taken::Begun),
-            RouterChange::Nothing => return Ok(Taken::Done),
-            RouterChange::InPlace(updates) if updates.is_empty() && begins => {
-                return Ok(Taken::Begun);
-            }
-            RouterChange::InPlace(updates) if updates.is_empty() => return Ok(Taken::Done),
-            RouterChange::InPlace(updates) => updates,
-            RouterChange::Swap | RouterChange::Restart => Vec::new(),
-        };
-        if let Err(error) = process.note_change(&self.kept, &router.wanted) {
-            tracing::warn!("router {}: {error}", router.wanted.name);
-        }
-        if !updates.is_empty() && process.has_room(updates.len()) {
-            let count = updates.len();
-            for Update { path, value } in updates {
-                process.order(&orders::Order::Write { path, value }, Asked::Update(ticket));
-            }
-            return Ok(Taken::Told { updates: count, begins });
-        }
-        let (configuration, file) =
-            (router.wanted.configuration.clone(), router.wanted.file.clone());
-        let granted = router.granted.open(&router.wanted)?;
-        let order = orders::Order::Swap { configuration, file };
-        let descriptors: Vec<_> = granted.iter().map(AsFd::as_fd).collect();
-        process.order_with(&order, &descriptors, Asked::Update(ticket));
-        Ok(Taken::Told { updates: 1, begins })
+        let (routers, mut around) = self.with_routers();
+        routers.renew_successor(&mut around, &to.name);
+        taken
     }
 }

@@ -4,7 +4,7 @@ use europa_api::Receive;
 use europa_port::{Device, Kind, Peer, Sent, sent_by_peer};
 use europa_substrate::{PortAttachment, PortMode, Substrate, has_tc};
 
-use super::{Port, fault};
+use super::port::{Port, fault};
 use crate::NodeError;
 
 /// Least number of packets between two checks that show how a peer sends.
@@ -38,8 +38,8 @@ pub(super) fn mode(generic: bool, tc: bool) -> PortMode {
 
 impl Port {
     /// Attaches the receive program.
-    pub(crate) fn attach(&mut self, substrate: &mut Substrate) -> Result<(), NodeError> {
-        // The sender to a software device may be on this machine, or be its host.
+    pub(super) fn attach(&mut self, substrate: &mut Substrate) -> Result<(), NodeError> {
+        // The sender to a software device may be on this machine, or its host.
         let local_sender = match &self.device.kind {
             Kind::Physical { driver } => driver == "virtio_net",
             _ => true,
@@ -76,9 +76,10 @@ impl Port {
         }
     }
 
-    /// Receives in the driver if many of the packets that the peer sends are live frames of XDP,
-    /// otherwise by tc. Returns whether that is a change.
-    pub(crate) fn follow_senders(&mut self, substrate: &mut Substrate) -> Result<bool, NodeError> {
+    /// Receives in the driver if many of the packets that the peer sends are live frames of XDP, else
+    /// by tc.
+    /// Whether that was another way before.
+    pub(super) fn follow_senders(&mut self, substrate: &mut Substrate) -> Result<bool, NodeError> {
         let auto = self.mode == PortMode::Tc && self.document.receive == Receive::Auto;
         let follows = auto && !self.caged;
         let Some(attachment) = self.attachment.as_mut().filter(|_| follows) else {
@@ -102,8 +103,8 @@ impl Port {
         Ok(true)
     }
 
-    /// Receives in the driver as long as routers' programs run there.
-    pub(crate) fn hold_in_driver(
+    /// Receives in the driver as long as programs of routers are to run there.
+    pub(super) fn hold_in_driver(
         &mut self,
         substrate: &mut Substrate,
         caged: bool,

@@ -1,11 +1,11 @@
 //! The facts that the next node needs of a port.
 
-use europa_port::{Limitation, Sent};
+use europa_port::{Limitation, Sent, counter_socket, open_socket};
 use europa_substrate::{PortMode, Substrate};
 use serde::{Deserialize, Serialize};
 
 use super::receive::mode;
-use super::{Port, counter_socket, find, losses, open_socket, rate};
+use super::port::{Port, find, losses, rate};
 use crate::NodeError;
 use crate::leftovers::Noted;
 
@@ -43,7 +43,7 @@ fn text(document: &europa_api::Port) -> String {
 
 impl Port {
     /// The facts that the next node needs to adopt it.
-    pub(crate) fn noted(&self) -> Noted {
+    pub(super) fn noted(&self) -> Noted {
         let record = PortRecord {
             format: FORMAT,
             id: self.id,
@@ -61,9 +61,9 @@ impl Port {
         Noted { undo: self.undo.clone(), port: serde_json::to_value(record).unwrap_or_default() }
     }
 
-    /// Takes over a port that another node has made of this document, if its device is still the
-    /// same. `None` if it is another port.
-    pub(crate) fn adopt(
+    /// Takes over a port that another node has made of this document, if its device is the
+    /// one that it was. None if it is another port.
+    pub(super) fn adopt(
         noted: &Noted,
         document: &europa_api::Port,
         substrate: &Substrate,

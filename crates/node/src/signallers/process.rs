@@ -18,7 +18,7 @@ use super::SignallerRecord;
 use super::plan::SlicePlan;
 use crate::control::Reply;
 use crate::kept::{Found, Kept};
-use crate::router::{ANOTHER_VERSION, Asked, Router};
+use crate::routers::{ANOTHER_VERSION, Asked, Routers};
 use crate::{Doing, NodeError, cores};
 
 /// Most memory of a signaller: state of some ten thousand paths.
@@ -195,16 +195,14 @@ impl Process {
         &mut self,
         slice: &str,
         wanted: &SlicePlan,
-        routers: &mut [Router],
+        routers: &mut Routers,
     ) -> Result<(), NodeError> {
         for planned in &wanted.routers {
-            let own = routers.iter_mut().find(|router| {
-                router.plan.name.slice() == slice && router.plan.name.name() == planned.name
-            });
-            let Some(process) = own.and_then(|router| router.process.as_mut()) else { continue };
-            let pid = process.body.pid();
+            let router = format!("{slice}/{}", planned.name);
+            let Some(process) = routers.process_of(&router) else { continue };
+            let pid = process.pid();
             let is_known = self.attached.get(&planned.name) == Some(&pid);
-            if is_known || !process.ready || !process.has_room(2) {
+            if is_known || !process.is_ready() || !process.has_room(2) {
                 continue;
             }
             let [one, other] = sockets()?;

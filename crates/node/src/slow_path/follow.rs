@@ -10,7 +10,7 @@ use europa_slowpath::{MirrorError, Notice, Progress, Spec, mirror, resume};
 use super::SlowPaths;
 use crate::cages::Cages;
 use crate::events::Events;
-use crate::router::Process;
+use crate::routers::Process;
 use crate::{Doing, NodeError};
 
 /// A function that follows a router's Linux.

@@ -48,7 +48,7 @@ pub(super) fn answers(
     move |socket| {
         let mut peer: Channel<KeyLines, KeyQuestion> = Channel::new(socket);
         let Ok(Some((question, _))) = peer.receive_within(PATIENCE) else { return };
-        let documents = control.wait(PATIENCE, |node| node.accepted_documents());
+        let documents = control.wait(PATIENCE, |node| node.change.accepted().documents.clone());
         let lines = documents.ok().and_then(|documents| line(&documents, &question, &program));
         // The peer may have closed.
         let _ = peer.send(&KeyLines(lines.into_iter().collect()), &[]);
