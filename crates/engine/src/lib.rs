@@ -38,8 +38,11 @@
 //! the packet path. The clock is read once a round, by the caller. A round ends after a fixed
 //! number of batches even if packets circulate in a graph; the next round continues.
 
+mod argument;
+mod argument_table;
 mod arguments;
 mod call;
+mod config_error;
 mod context;
 mod devices;
 mod element;
@@ -47,6 +50,7 @@ mod graph;
 mod handler;
 mod handlers;
 mod init_context;
+mod keep;
 mod ledger;
 mod lines;
 mod names;
@@ -63,8 +67,10 @@ mod turns;
 mod value;
 mod work;
 
-pub use arguments::{Arguments, ConfigError};
+pub use argument::{Argument, ArgumentSet, Given};
+pub use arguments::Arguments;
 pub use call::{Answer, Request, Target};
+pub use config_error::ConfigError;
 pub use context::{Context, DROP};
 pub use devices::{Devices, Interface, MemoryDevices, NoDevices, Refused};
 pub use element::{Class, ClassInfo, Element, Phase};

@@ -1,6 +1,6 @@
 //! Handlers that elements write after an event: `END_CALL` and similar.
 
-use europa_engine::{ConfigError, Context, Flags, HandlerError, InitContext, Target};
+use europa_engine::{Arguments, ConfigError, Context, Flags, HandlerError, InitContext, Target};
 
 use crate::control::script::expand::{Form, Reference, expand};
 use crate::control::script::{shift_word, unquoted};
@@ -26,8 +26,20 @@ impl HandlerCall {
         (!path.is_empty()).then(|| HandlerCall { path, value: rest.to_owned() })
     }
 
-    /// Whether there is such a handler. Handlers of the element itself, which is being initialised,
-    /// and the router's own, which may be added later, are not checked.
+    /// From an argument by keyword; none if it is left out or empty.
+    ///
+    /// # Errors
+    /// If its value is no text.
+    pub(crate) fn read(
+        name: &'static str,
+        given: &mut Arguments<'_>,
+    ) -> Result<Option<HandlerCall>, ConfigError> {
+        let text = given.keyword::<String>(name)?.unwrap_or_default();
+        Ok(HandlerCall::parse(&text))
+    }
+
+    /// Whether there is such a handler. Not asked are those of the element itself, which is being
+    /// initialised, and the router's own, which may come later.
     ///
     /// # Errors
     /// If an element has none.
