@@ -103,7 +103,13 @@ fn text(
         text += &format!("  {many:<8} {all:>5}: {}\n", states.join(", "));
     }
     for object in objects.iter().filter(|object| !is_well(object)) {
-        let why = object.status.message.as_deref().unwrap_or("no reason is known");
+        let is_down = object.kind == "port" && object.status.state == "down";
+        let default = if is_down {
+            "its device is down, or the other end is; to mend it: `ip link set DEVICE up`"
+        } else {
+            "no reason is known"
+        };
+        let why = object.status.message.as_deref().unwrap_or(default);
         let state = colours.state(&object.status.state);
         text += &format!("{} {} is {state}: {}\n", object.kind, object.name, plain_lines(why));
     }

@@ -103,7 +103,9 @@ pub(crate) fn trace(instance: &Instance, args: &TraceArgs) -> Result<ExitCode, F
     let order = format!("{} {} {program}", args.count, args.snaplen);
     handler::write(instance, &args.router, "trace", &order)?;
     let tracing = Tracing { instance, router: &args.router };
-    eprintln!("following {} packets through {}; end with Ctrl-C", args.count, args.router);
+    let what =
+        if args.count == 1 { "packet".to_owned() } else { format!("{} packets", args.count) };
+    eprintln!("waiting for the next {what} of {}; end with Ctrl-C", args.router);
     let mut out = Out { json: args.json, sent: VecDeque::new(), seen: VecDeque::new() };
     let mut caged = Caged::new(&program, args.count, args.json);
     let is_kernel = runs_in_kernel(instance, &args.router);

@@ -2,7 +2,7 @@
 //!
 //! The first lines of an example have commands (`# $ COMMAND`), texts that their output contains in
 //! this order (`# > TEXT`), and a change that breaks the example (`# Broken: OLD => NEW`). Commands
-//! after `# Before:` run before the example.
+//! after `# Before:` run before the example. An example that is a lab for containerlab is imported.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -30,12 +30,22 @@ macro_rules! gallery {
 }
 
 gallery! {
-    bgp_ospf c_data_plane dhcp dhcp_relay firewall gre ipv6_only isis load_balancer memif mpeg mpls multicast nat_gateway ospf_triangle
-    python_data_plane qinq rust_element shaping two_tenants vlan_trunk vxlan
+    bgp_ospf c_data_plane containerlab dhcp dhcp_relay firewall gre ipv6_only isis load_balancer memif mpeg mpls multicast nat_gateway
+    ospf_triangle python_data_plane qinq rust_element shaping two_tenants vlan_trunk vxlan
 }
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn folder() -> PathBuf {
+    root().join("examples/gallery").canonicalize().expect("the gallery")
+}
+
+/// The name of an example's file: of documents, or of a lab for containerlab.
+fn file_of(name: &str) -> String {
+    let lab = format!("{name}.clab.yml");
+    if folder().join(&lab).exists() { lab } else { format!("{name}.yaml") }
 }
 
 /// A command of an example, and the texts of its output.
@@ -96,12 +106,22 @@ fn contains(output: &str, wanted: &[&str]) -> bool {
     wanted.iter().all(|text| lines.any(|line| line.contains(&plain(text))))
 }
 
-/// The first command whose output is not as it should be for `patience`.
-fn attempt(text: &str, steps: &[Step<'_>], patience: Duration) -> Result<(), String> {
+/// The first command whose output is not as it should be for `patience`. `file` is the example's name.
+fn attempt(file: &str, text: &str, steps: &[Step<'_>], patience: Duration) -> Result<(), String> {
     let node = Node::new(None);
     let commands = tempfile::tempdir().expect("a folder");
     std::os::unix::fs::symlink(europa(), commands.path().join("europa")).expect("a link");
-    let up = node.attempt(&["up", &node.file("example.yaml", text)]);
+    let mut example = node.file(file, text);
+    if file.ends_with(".clab.yml") {
+        let documents = format!("{example}.yaml");
+        let import = ["import", "containerlab", &example, "-o", &documents];
+        let import = node.attempt(&import);
+        if !import.status.success() {
+            return Err(import.stderr);
+        }
+        example = documents;
+    }
+    let up = node.attempt(&["up", &example]);
     if !up.status.success() {
         return Err(up.stderr);
     }
@@ -123,8 +143,8 @@ fn attempt(text: &str, steps: &[Step<'_>], patience: Duration) -> Result<(), Str
 }
 
 fn example_works(name: &str) {
-    let path = root().join("examples/gallery").join(name.replace('_', "-") + ".yaml");
-    let text = fs::read_to_string(&path).expect("an example");
+    let file = file_of(&name.replace('_', "-"));
+    let text = fs::read_to_string(folder().join(&file)).expect("an example");
     let head = Head::of(&text);
     if let Some(why) = missing(&head.needs) {
         skipped(&why);
@@ -136,6 +156,9 @@ fn example_works(name: &str) {
     let text = text.replace("/usr/share/europa/sdk", &sdk);
     let built = europa().parent().expect("a folder").display().to_string();
     let text = text.replace("../../target/release", &built);
+    // The node's folder has the lab, and not its files.
+    let text = text.replace("[containerlab/", &format!("[{}/containerlab/", folder().display()));
+    let text = text.replace(", containerlab/", &format!(", {}/containerlab/", folder().display()));
     // The crates of the workspace are built for all tests.
     for command in head.before.iter().filter(|command| !command.starts_with("cargo ")) {
         let command = command.replace("/usr/share/europa/sdk", &sdk);
@@ -143,28 +166,33 @@ fn example_works(name: &str) {
         assert!(done.success(), "{command}");
     }
     let begun = Instant::now();
-    attempt(&text, &head.steps, PATIENCE).unwrap_or_else(|why| panic!("{why}"));
+    attempt(&file, &text, &head.steps, PATIENCE).unwrap_or_else(|why| panic!("{why}"));
     let took = begun.elapsed();
 
     let (comment, rest) = text.split_once("\n\n").expect("a blank line behind the first lines");
     let (old, new) = head.broken;
     assert!(comment.starts_with('#') && rest.contains(old), "'{old}' is not in the example");
-    let broken = attempt(&rest.replace(old, new), &head.steps, took + Duration::from_secs(1));
+    let broken = rest.replace(old, new);
+    let broken = attempt(&file, &broken, &head.steps, took + Duration::from_secs(1));
     assert!(broken.is_err(), "no command notices that {old} is {new}");
 }
 
 /// The page of the gallery, this file and the folder name the same examples.
 #[test]
 fn every_example_of_the_gallery_is_tried_and_listed() {
-    let folder = fs::read_dir(root().join("examples/gallery")).expect("the gallery").flatten();
-    let file =
-        |entry: fs::DirEntry| Some(entry.file_name().to_str()?.strip_suffix(".yaml")?.to_owned());
-    let there: BTreeSet<String> = folder.filter_map(file).collect();
+    let entries = fs::read_dir(folder()).expect("the gallery").flatten();
+    let example = |entry: fs::DirEntry| {
+        let file = entry.file_name().into_string().ok()?;
+        let name = file.strip_suffix(".yaml").or_else(|| file.strip_suffix(".clab.yml"))?;
+        Some(name.to_owned())
+    };
+    let there: BTreeSet<String> = entries.filter_map(example).collect();
     let tried = NAMES.iter().map(|name| name.replace('_', "-")).collect();
     assert_eq!(there, tried);
     let page = fs::read_to_string(root().join("docs/gallery.md")).expect("the page");
     for name in &there {
-        let link = format!("(../examples/gallery/{name}.yaml)");
+        let file = file_of(name);
+        let link = format!("(../examples/gallery/{file})");
         assert!(page.contains(&link), "{name} is not on the page");
         assert!(
             page.contains(&format!("(gallery/{name}.svg)")),
@@ -173,9 +201,12 @@ fn every_example_of_the_gallery_is_tried_and_listed() {
         let path = format!("docs/gallery/{name}.svg");
         let picture = fs::read_to_string(root().join(&path)).expect("a drawing");
         // The first line says what the example is.
-        let text = fs::read_to_string(root().join("examples/gallery").join(format!("{name}.yaml")));
-        let text = text.expect("an example");
-        // Hosts and routers of the example are in the picture.
+        let text = fs::read_to_string(folder().join(&file)).expect("an example");
+        // Nodes, or hosts and routers, of the example are in the picture.
+        let nodes = text.lines().filter_map(|line| line.strip_prefix("    ")?.strip_suffix(':'));
+        for node in nodes.filter(|node| !node.starts_with(' ') && file.ends_with(".clab.yml")) {
+            assert!(picture.contains(node), "{path} is old: it has no {node}");
+        }
         for document in text.split("\n---\n") {
             let field = |field| document.lines().find_map(|line| line.strip_prefix(field));
             let drawn = matches!(field("kind: "), Some("host" | "router"));
