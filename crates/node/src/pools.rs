@@ -139,11 +139,7 @@ impl Pools {
     }
 
     /// Pools that a step waits for have been made, or not.
-    fn have_needed(
-        &mut self,
-        substrate: Option<&Substrate>,
-        made: Result<Vec<PoolMemory>, Error>,
-    ) {
+    fn have_needed(&mut self, substrate: Option<&Substrate>, made: Result<Vec<PoolMemory>, Error>) {
         self.needed = false;
         let Some(substrate) = substrate else { return };
         match made.and_then(|memory| substrate.enter_pools(memory)) {

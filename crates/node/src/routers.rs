@@ -42,10 +42,10 @@ use europa_sandbox::Child;
 
 pub(crate) use self::around::Around;
 pub(crate) use self::change::DRAIN;
+use self::placement::Placement;
+pub(crate) use self::placement::watch as watch_receivers;
 pub(crate) use self::process::{Asked, Process};
 pub(crate) use self::router::{ANOTHER_VERSION, Router};
-pub(crate) use self::placement::watch as watch_receivers;
-use self::placement::Placement;
 
 /// See the file.
 #[derive(Default)]
@@ -121,10 +121,7 @@ impl Routers {
 }
 
 /// The interface that has a port of a link, and its number.
-fn interface_on<'a>(
-    routers: &'a mut [Router],
-    port: &str,
-) -> Option<(&'a mut InterfacePlan, u32)> {
+fn interface_on<'a>(routers: &'a mut [Router], port: &str) -> Option<(&'a mut InterfacePlan, u32)> {
     routers.iter_mut().find_map(|router| {
         let mut all = router.plan.interfaces.iter_mut().zip(&router.interfaces);
         let found = all.find(|(planned, _)| planned.to.is_port(port));

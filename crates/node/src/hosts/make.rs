@@ -173,10 +173,9 @@ fn prepare(instance: &Instance, host: &Host) -> Result<Namespace, NodeError> {
         tracing::warn!("host {} forwards if the machine does: {error}", host.name.value);
     }
     // Its addresses are its own: they are usable at once.
-    for (name, value) in [
-        ("net.ipv6.conf.all.accept_dad", "0"),
-        ("net.ipv6.conf.default.accept_dad", "0"),
-    ] {
+    for (name, value) in
+        [("net.ipv6.conf.all.accept_dad", "0"), ("net.ipv6.conf.default.accept_dad", "0")]
+    {
         // A machine without IPv6 has none of these.
         let _ = namespace.sysctl(name, value);
     }

@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use europa_api::{Documents, Port as PortDocument};
-use europa_control::{
-    Commit, Machine, Note, Question, Stop, Taken, Ticket, Verdict,
-};
+use europa_control::{Commit, Machine, Note, Question, Stop, Taken, Ticket, Verdict};
 use europa_plan::{
     Actual, ActualPort, ActualRouter, Desired, Failure, Namespaces, RouterId, RouterPlan, Step,
 };
@@ -202,7 +200,9 @@ impl Machine for Node {
 
     fn note(&mut self, note: Note<'_>) {
         match note {
-            Note::Missing(port, why) => self.context.events.warn("port", port, "Missing", why.to_owned()),
+            Note::Missing(port, why) => {
+                self.context.events.warn("port", port, "Missing", why.to_owned())
+            }
             Note::Applied(what) => self.context.events.note("node", "", "Applied", what.to_owned()),
             Note::Failed(why) => self.context.events.warn("node", "", "Failed", why.to_owned()),
             Note::TakenBack([]) => {
