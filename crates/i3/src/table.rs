@@ -2,7 +2,7 @@
 //!
 //! A hash table by the first 192 bits of ids, and in each place a trie over the last
 //! 64. A packet is sent to the matching triggers with the longest common prefix (anycast), and to
-//!   all triggers with that id (multicast). A trigger ends 30 s after its last insertion.
+//!    all triggers with that id (multicast). A trigger ends 30 s after its last insertion.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -38,11 +38,11 @@
 //!
 //! 1. A child without *cap* left (a token bucket) is skipped until the bucket refills.
 //! 2. Children with *guarantee* left (another token bucket) send first, packet by packet in a
-//!   circle. This is charged to the guarantee alone.
+//!    circle. This is charged to the guarantee alone.
 //! 3. Then the children with work share by *weight*: deficit round robin (Shreedhar and Varghese,
-//!   SIGCOMM 1995) in bytes, in the form in which the last packet of a turn may overdraw and is
-//!   charged to the next turn (surplus round robin; Floyd's and Jacobson's link-sharing used it).
-//!   So no level needs the next packet's length before it is taken.
+//!    SIGCOMM 1995) in bytes, in the form in which the last packet of a turn may overdraw and is
+//!    charged to the next turn (surplus round robin; Floyd's and Jacobson's link-sharing used it).
+//!    So no level needs the next packet's length before it is taken.
 //!
 //! So a child gets its guarantee, and its share by weight of the rest; other children use unused
 //! shares. Guarantees of siblings must fit into their parent's assured rate; the caller that admits
