@@ -112,7 +112,7 @@ impl Context {
     /// on after that.
     pub(crate) fn beside<T: Send + 'static>(
         &self,
-        name: &str,
+        name: &'static str,
         work: impl FnOnce() -> T + Send + 'static,
         then: impl FnOnce(&mut Node, T) + Send + 'static,
     ) -> Result<JoinHandle<()>, NodeError> {
@@ -120,7 +120,7 @@ impl Context {
         let thread = std::thread::Builder::new().name(name.to_owned());
         let work = move || {
             let result = work();
-            control.tell(move |node| {
+            control.tell_as(name, move |node| {
                 then(node, result);
                 node.change.goes_on();
             });

@@ -67,8 +67,17 @@ fn gone() -> ProblemDetails {
 impl Control {
     /// Has the loop run a closure without an answer.
     pub(crate) fn tell<W: FnOnce(&mut Node) + Send + 'static>(&self, work: W) {
+        self.tell_as(type_name::<W>(), work);
+    }
+
+    /// The same, under a name for the log.
+    pub(crate) fn tell_as(
+        &self,
+        name: &'static str,
+        work: impl FnOnce(&mut Node) + Send + 'static,
+    ) {
         // A loop that has ended does nothing any more.
-        let _ = self.send(Work::new(type_name::<W>(), work));
+        let _ = self.send(Work::new(name, work));
     }
 
     fn send(&self, work: Work) -> Result<(), ProblemDetails> {
@@ -118,11 +127,20 @@ impl Control {
 }
 
 impl Inbox {
-    /// All work that has arrived.
-    pub(crate) fn take(&self) -> Vec<Work> {
-        // The eventfd was opened as non-blocking.
+    /// The work that has come is about to be taken.
+    pub(crate) fn open(&self) {
+        // Not blocking: it is an eventfd opened so.
         let _ = read(&*self.wake, &mut [0; 8]);
-        self.work.try_iter().collect()
+    }
+
+    /// The next work that has come.
+    pub(crate) fn next(&self) -> Option<Work> {
+        self.work.try_recv().ok()
+    }
+
+    /// Some work is left for the next turn, which follows at once.
+    pub(crate) fn leave(&self) {
+        let _ = write(&*self.wake, &1u64.to_ne_bytes());
     }
 }
 

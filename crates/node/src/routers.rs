@@ -87,7 +87,7 @@ impl Routers {
         processes.zip(said).for_each(|(process, said)| process.says.set(said));
     }
 
-    /// When one is to be started again, or has not answered for too long.
+    /// The time of the next start, or at which an answer is too late.
     pub(crate) fn due(&self) -> Option<Instant> {
         let starts = self.all.iter().filter_map(|router| router.due);
         let processes = self.all.iter().flat_map(Router::processes);

@@ -8,7 +8,10 @@ use nix::time::{ClockId, clock_gettime};
 /// A turn of more CPU time than this counts as long.
 const LONG: Duration = Duration::from_millis(5);
 
-/// A turn, with the CPU time of this thread after each of its parts.
+/// After so much CPU time, further requests have their turn after other work.
+const ENOUGH: Duration = Duration::from_millis(2);
+
+/// A turn that has begun, with the CPU time of this thread after each of its parts.
 pub(super) struct Turn {
     begun: Duration,
     last: Duration,
@@ -44,6 +47,11 @@ impl Turn {
     /// A part of it has ended.
     pub(super) fn did(&mut self, part: &'static str) {
         self.did_until(part, spent());
+    }
+
+    /// Whether further requests are left for the next turn.
+    pub(super) fn is_enough(&self) -> bool {
+        self.last.saturating_sub(self.begun) > ENOUGH
     }
 
     fn did_until(&mut self, part: &'static str, now: Duration) {
@@ -139,7 +147,11 @@ mod tests {
         for (part, until) in [("answers", 8), ("the watch", 12), ("a request", 14), ("pools", 14)] {
             turn.did_until(part, ms(until));
         }
-        assert_eq!((turn.longest.name, turn.longest.took), ("the watch", ms(5)));
+        assert_eq!((turn.longest.name, turn.longest.took), ("the watch", ms(4)));
+        assert!(turn.is_enough());
+        let mut short = Turn::begun_at(ms(7));
+        short.did_until("a request", ms(9));
+        assert!(!short.is_enough());
     }
 
     #[test]
