@@ -13,7 +13,7 @@ use crate::router::Router;
 use crate::slice::Slice;
 use crate::source::At;
 use crate::user::User;
-use crate::values::Name;
+use crate::values::{Name, Rate};
 
 /// One document.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -76,6 +76,15 @@ impl Documents {
         let nodes = self.nodes.iter().cloned().map(Document::Node);
         let rest = filters.chain(flows).chain(users).chain(nodes);
         ports.chain(slices).chain(links).chain(hosts).chain(routers).chain(rest)
+    }
+
+    /// Every port, those of hosts included, with its rate.
+    pub fn port_rates(&self) -> impl Iterator<Item = (&At<Name>, Option<At<Rate>>)> {
+        let own = self.ports.iter().map(|port| (&port.name, port.rate));
+        let interfaces = self.hosts.iter().flat_map(|host| &host.interfaces.0);
+        let of_hosts = interfaces
+            .filter_map(|(_, interface)| Some((interface.port.as_ref()?, interface.rate)));
+        own.chain(of_hosts)
     }
 
     /// Every `node` field of a document, with its place.

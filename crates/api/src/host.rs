@@ -7,10 +7,11 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
 use crate::decode::{Context, Decode, Fields, entries};
+use crate::problem::Problem;
 use crate::slow_path::check_root;
 use crate::source::At;
 use crate::tree::{Node, Value};
-use crate::values::{InterfaceName, Mac, Name};
+use crate::values::{InterfaceName, Mac, Name, Rate};
 
 /// An end system: a network namespace that Europa makes and removes, or, with `namespace`, `pid` or
 /// `container`, an existing one.
@@ -95,6 +96,10 @@ pub struct HostInterface {
     /// Longest packet, in bytes, without the Ethernet header. Default: 1500.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mtu: Option<At<u32>>,
+    /// The highest rate at which routers send to it by its port, such as `100Mb/s`, counted in Ethernet
+    /// frames. Slices share it by their reservations. Only with `port`. Default: no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<At<Rate>>,
 }
 
 /// A route of a host.
@@ -312,7 +317,14 @@ impl Decode for HostInterface {
             mac: fields.optional("mac"),
             addresses: fields.list("addresses"),
             mtu: fields.optional("mtu"),
+            rate: fields.optional("rate"),
         };
+        if let (Some(rate), None) = (&interface.rate, &interface.port) {
+            let problem = Problem::new(rate.place, "`rate` is for a host's interface with `port`")
+                .label("has no port")
+                .help("a link has its own `rate`, in a document of `kind: link`");
+            fields.context.report(problem);
+        }
         let message = "a host's interface has one of `link`, `port` and `device`";
         fields.one_of(&["link", "port", "device"], message, Some("attached to nothing"));
         fields.close();

@@ -28,8 +28,7 @@ pub fn hold(inside: &Inside, folder: &Path) -> io::Result<Infallible> {
     unshare(CloneFlags::CLONE_NEWNS | CloneFlags::CLONE_NEWUTS | CloneFlags::CLONE_NEWIPC)?;
     let aside = folder.join("root");
     fs::create_dir_all(&aside)?;
-    let shown = inside.root.as_deref().unwrap_or(Path::new("/"));
-    mounts::make(&aside, &inside.binds, shown)?;
+    mounts::make(&aside, inside)?;
     sethostname(&inside.host)?;
     io::stdout().write_all(READY.as_bytes())?;
     io::stdout().flush()?;

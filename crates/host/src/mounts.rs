@@ -2,14 +2,14 @@
 //! and `/sys`.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::unistd::{chdir, pivot_root};
 
-use crate::{Bind, at, table};
+use crate::{Bind, Inside, at, table};
 
 const NONE: Option<&str> = None;
 /// The bytes that the programs of a host may write together, in memory.
@@ -23,15 +23,15 @@ const HIDDEN: [&str; 5] = ["kcore", "keys", "latency_stats", "sched_debug", "tim
 const MACHINE: &str = "/.machine";
 
 /// Makes the root directory of the calling process, which must have its own mount, pid and network
-/// namespaces. `aside` is an empty directory of the machine, and `shown` the folder that becomes
-/// the programs' root directory.
+/// namespaces. `aside` is an empty directory of the machine.
 ///
 /// # Errors
 /// The kernel's error.
-pub(crate) fn make(aside: &Path, binds: &[Bind], shown: &Path) -> io::Result<()> {
+pub(crate) fn make(aside: &Path, inside: &Inside) -> io::Result<()> {
+    let shown = inside.root.as_deref().unwrap_or(Path::new("/"));
     mount(NONE, "/", NONE, MsFlags::MS_REC | MsFlags::MS_PRIVATE, NONE)?;
     // Resolved before mounts hide their paths.
-    let binds = binds.iter().map(found).collect::<io::Result<Vec<_>>>()?;
+    let binds = inside.binds.iter().map(found).collect::<io::Result<Vec<_>>>()?;
     mount(Some("europa"), aside, Some("tmpfs"), MsFlags::empty(), Some(WRITTEN))
         .map_err(at(aside))?;
     let root = aside.join("root");
@@ -78,7 +78,22 @@ pub(crate) fn make(aside: &Path, binds: &[Bind], shown: &Path) -> io::Result<()>
         put(bind)?;
     }
     umount2(MACHINE, MntFlags::MNT_DETACH)?;
-    fs::remove_dir(MACHINE)
+    fs::remove_dir(MACHINE)?;
+    // Nothing of the machine can be reached here any more, but for binds.
+    if !binds.iter().any(|bind| Path::new(HOSTS).starts_with(&bind.to))
+        && let Err(error) = add_name(&inside.host)
+    {
+        tracing::info!("{HOSTS} does not name the host: {error}");
+    }
+    Ok(())
+}
+
+/// Adds the host's own name to the list of names, as programs look for it before they ask a server.
+fn add_name(host: &str) -> io::Result<()> {
+    let before = fs::read(HOSTS).unwrap_or_default();
+    let newline = if before.last().is_none_or(|last| *last == b'\n') { "" } else { "\n" };
+    let mut file = fs::OpenOptions::new().create(true).append(true).open(HOSTS)?;
+    file.write_all(format!("{newline}127.0.1.1 {host}\n").as_bytes())
 }
 
 /// The layers of overlays.

@@ -135,7 +135,7 @@ pub fn ports(outside: &str, documents: &Documents) -> Vec<(Port, PortFacts)> {
             device: at(outer_name(&port)),
             name: At { value: port, place: name.place },
             namespace: Some(at(outside.to_owned())),
-            rate: None,
+            rate: interface.rate,
             mtu: None,
             receive: Receive::Auto,
         };

@@ -42,8 +42,7 @@ fn is_queued(documents: &Documents, router: &Router, interface: &Interface) -> b
 
 /// Whether a port has a rate, or slices have reservations on it.
 fn is_shared_out(documents: &Documents, port: &str) -> bool {
-    let rate =
-        documents.ports.iter().any(|other| *other.name.value == *port && other.rate.is_some());
+    let rate = documents.port_rates().any(|(name, rate)| *name.value == *port && rate.is_some());
     let parts = documents.slices.iter().filter_map(|slice| slice.reservation.as_ref()?.port(port));
     rate || parts.into_iter().any(|part| part.sends())
 }

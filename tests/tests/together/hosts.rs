@@ -59,6 +59,7 @@ fn a_host_writes_to_itself_alone() {
         (&["cat", "/opt/new/fixed"], "fixed\n"),
         (&["cat", "/etc/hostname-of-nobody"], ""),
         (&["hostname"], "h\n"),
+        (&["grep", "-c", "^127.0.1.1 h$", "/etc/hosts"], "1\n"),
         (&["sh", "-c", "echo $WORD $HOSTNAME $HOME"], "two words h /root\n"),
         (&["sh", "-c", "head -c 5 /etc/passwd"], "toor:"),
         (&["sh", "-c", "ls /sys/class/net"], "eth0\nlo\n"),

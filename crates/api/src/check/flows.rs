@@ -122,7 +122,7 @@ impl Documents {
             let slice = self.slices.iter().find(|slice| slice.name == router.slice);
             let part = slice.and_then(|slice| slice.reservation.as_ref()?.port(port));
             let guarantee = part.and_then(|part| part.guarantee);
-            let rate = || self.ports.iter().find(|other| other.name == *port)?.rate;
+            let rate = || self.port_rates().find(|(name, _)| *name == port)?.1;
             return guarantee.or_else(rate).map(|rate| rate.bits_per_second);
         }
         let link = self.links.iter().find(|link| Some(&link.name) == interface.link.as_ref())?;

@@ -233,30 +233,30 @@ fn shown(bits_per_second: u64) -> Rate {
 
 /// The slices' guarantees fit the port.
 fn slices_fit(documents: &Documents, problems: &mut Vec<Problem>) {
-    for port in &documents.ports {
-        let Some(rate) = port.rate else {
-            for (_, guarantee) in guarantees(documents, &port.name) {
-                let name = &**port.name;
+    for (port, rate) in documents.port_rates() {
+        let Some(rate) = rate else {
+            for (_, guarantee) in guarantees(documents, port) {
+                let name = &***port;
                 problems.push(
                     Problem::new(
                         guarantee.place,
                         format!("port {name:?} has no rate of which something can be guaranteed"),
                     )
                     .label("nothing to take it from")
-                    .also(port.name.place, "the port")
+                    .also(port.place, "the port")
                     .help("say what it can send, as in `rate: 1Gb/s`"),
                 );
             }
             continue;
         };
         let mut left = rate.bits_per_second;
-        for (slice, guarantee) in guarantees(documents, &port.name) {
+        for (slice, guarantee) in guarantees(documents, port) {
             let wanted = guarantee.bits_per_second;
             if wanted <= left {
                 left -= wanted;
                 continue;
             }
-            let (slice, port) = (&**slice.name, &**port.name);
+            let (slice, port) = (&**slice.name, &***port);
             let message = format!(
                 "slice {slice:?} wants {} of port {port:?}, and {} of its {} are left",
                 guarantee.value,
@@ -274,11 +274,11 @@ fn slices_fit(documents: &Documents, problems: &mut Vec<Problem>) {
 
 /// The slices' received rates must fit the port too, which has the same rate in both directions.
 fn rates_in_fit(documents: &Documents, problems: &mut Vec<Problem>) {
-    for port in &documents.ports {
-        let Some(rate) = port.rate else { continue };
+    for (port, rate) in documents.port_rates() {
+        let Some(rate) = rate else { continue };
         let mut left = rate.bits_per_second;
         for slice in &documents.slices {
-            let part = slice.reservation.as_ref().and_then(|own| own.port(&port.name));
+            let part = slice.reservation.as_ref().and_then(|own| own.port(port));
             let Some(wanted) = part.and_then(|part| part.rate_in) else { continue };
             if let Some(less) = left.checked_sub(wanted.bits_per_second) {
                 left = less;
@@ -288,7 +288,7 @@ fn rates_in_fit(documents: &Documents, problems: &mut Vec<Problem>) {
                 "slice {:?} wants {} of what comes in by port {:?}, and {} of its {} are left",
                 &**slice.name,
                 wanted.value,
-                &**port.name,
+                &***port,
                 shown(left),
                 rate.value
             );
