@@ -52,9 +52,9 @@ pub struct Host {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Option<Vec<String>>")]
     pub binds: Vec<At<String>>,
-    /// What its programs see as their root directory: a folder of the machine, or a container image,
-    /// as an OCI layout or an archive of `docker save`. They may write everywhere; the folder stays as
-    /// it is. Default: the machine's files.
+    /// The root directory of its programs: a folder of the machine, or a container image, as an OCI
+    /// layout or an archive of `docker save`. They may write everywhere; the folder stays as it is.
+    /// Default: the machine's files.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub root: Option<At<String>>,

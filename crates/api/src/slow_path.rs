@@ -27,10 +27,10 @@ pub struct SlowPath {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<bool>")]
     pub uplink: Option<At<bool>>,
-    /// What its programs see as their root directory: a folder of the machine, `/` for the machine's
-    /// own files, or a container image, as an OCI layout or an archive of `docker save`. They may write
-    /// everywhere; the folder stays as it is, and what they write goes with the slow path. Default: the
-    /// machine's files, for reading only.
+    /// The root directory of its programs: a folder of the machine, `/` for the machine's own files, or
+    /// a container image, as an OCI layout or an archive of `docker save`. They may write everywhere;
+    /// the folder stays as it is, and their files go with the slow path. Default: the machine's files,
+    /// for reading only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub root: Option<At<String>>,

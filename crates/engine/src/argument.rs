@@ -120,7 +120,7 @@ impl Argument {
         }
     }
 
-    /// What an element has that does not get it, in words.
+    /// The value of an element without this argument, in words.
     pub fn without(&self) -> String {
         match (self.given, self.default) {
             (Given::Mandatory | Given::MandatoryKeyword, _) => "required".to_owned(),

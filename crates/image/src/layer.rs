@@ -63,7 +63,7 @@ fn put(
         let gone = path.with_file_name(name_of(gone)?);
         return match tree.place(&gone, false) {
             Ok(place) => place.remove(),
-            // What it is in is not there either.
+            // Its folder is missing, too.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) => Err(error),
         };
@@ -80,7 +80,7 @@ fn put(
     match header.entry_type() {
         EntryType::Directory => place.directory(attributes)?,
         EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
-            // One byte more shows that there are too many.
+            // One byte more shows that the file is too long.
             let bytes = place.file(entry.take(left.bytes.saturating_add(1)), attributes)?;
             left.bytes = left
                 .bytes

@@ -1,7 +1,7 @@
 //! Container images as root directories: an OCI layout (a folder or an archive) or an archive of
 //! `docker save` is unpacked once into a store, by the digest of its configuration.
 //!
-//! Archives come from strangers. An unpacked file lies inside its root directory whatever the archive
+//! Archives may be hostile. An unpacked file lies inside its root directory whatever the archive
 //! says, devices are left out, and bytes, entries and layers are bounded. The store belongs to root
 //! alone, so no other user of the machine reaches files of an image, set-user-ID programs included.
 //!

@@ -53,7 +53,7 @@ pub(crate) struct Layer {
     pub(crate) plain_digest: String,
 }
 
-/// What there is to unpack.
+/// The layers and the configuration of an image.
 #[derive(Debug)]
 pub(crate) struct Manifest {
     pub(crate) config: Config,

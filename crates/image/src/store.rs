@@ -51,7 +51,7 @@ pub fn open_within(path: &Path, store: &Path, limits: Limits) -> Result<Image, I
 
 fn have(path: &Path, store: &Path, limits: Limits) -> io::Result<Image> {
     fs::create_dir_all(store)?;
-    // Files of an image may be set-user-ID: nobody else on this machine reaches them.
+    // Files of an image may be set-user-ID: no other user of the machine reaches them.
     fs::set_permissions(store, Permissions::from_mode(0o700))?;
     let seen = store.join("seen").join(key(path)?);
     if let Some(image) = known(store, &seen) {

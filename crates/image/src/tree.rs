@@ -38,7 +38,7 @@ pub(crate) struct Attributes {
 pub(crate) struct Place {
     /// Keeps the directory open.
     _directory: OwnedFd,
-    /// Its path by the descriptor: no link on the way is followed anew.
+    /// Its path by the descriptor: no link on the way is followed again.
     path: PathBuf,
 }
 
@@ -57,7 +57,7 @@ impl Tree {
         openat2(&self.root, path, how)
     }
 
-    /// The place of `path`. Directories on the way that are missing are made if `make` says so.
+    /// The place of `path`. Directories on the way that are missing are made if `make` is set.
     pub(crate) fn place(&self, path: &Path, make: bool) -> io::Result<Place> {
         let name = path.file_name().ok_or_else(|| wrong("an entry has no name"))?;
         let parent = path.parent().unwrap_or(Path::new(""));
@@ -98,7 +98,7 @@ impl Place {
         Place { _directory: directory, path }
     }
 
-    /// Removes what is there, with all below.
+    /// Removes the present file, or a directory with all below.
     pub(crate) fn remove(&self) -> io::Result<()> {
         match fs::symlink_metadata(&self.path) {
             Ok(found) if found.is_dir() => fs::remove_dir_all(&self.path),
@@ -119,7 +119,7 @@ impl Place {
         fs::set_permissions(&self.path, Permissions::from_mode(attributes.mode))
     }
 
-    /// A file in the place of what is there.
+    /// A file, in the place of a present one.
     pub(crate) fn file(&self, mut content: impl Read, attributes: Attributes) -> io::Result<u64> {
         self.remove()?;
         let mut file: File =
@@ -133,7 +133,7 @@ impl Place {
         Ok(bytes)
     }
 
-    /// A symbolic link in the place of what is there.
+    /// A symbolic link, in the place of a present file.
     pub(crate) fn link(&self, to: &Path, attributes: Attributes) -> io::Result<()> {
         self.remove()?;
         symlink(to, &self.path)?;
@@ -158,7 +158,7 @@ impl Place {
         number(&self.path).is_ok_and(|own| number(&of.path).is_ok_and(|other| own == other))
     }
 
-    /// A named pipe in the place of what is there.
+    /// A named pipe, in the place of a present file.
     pub(crate) fn pipe(&self, attributes: Attributes) -> io::Result<()> {
         self.remove()?;
         mkfifo(&self.path, Mode::from_bits_truncate(attributes.mode))?;

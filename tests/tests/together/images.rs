@@ -142,7 +142,7 @@ fn hosts_and_slow_paths_run_images() {
         let server = lines.iter().position(|line| *line == "busybox").expect("a server");
         assert_eq!(lines.get(server + 1), Some(&"200"), "{name}: {said}");
     }
-    // What one writes, no other sees; all use the same files.
+    // All use the same files, and writes of one are hidden from the others.
     let secret = fs::read_dir(store.join("images")).expect("images").flatten();
     let unpacked = secret.filter(|entry| entry.file_name().len() == 64).count();
     assert_eq!(unpacked, 1);

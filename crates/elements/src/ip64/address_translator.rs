@@ -215,7 +215,7 @@ impl Element for AddressTranslator {
     arguments! { this, given;
         let count = mandatory "STATIC": u16;
         then {
-            // What follows depends on the arguments before.
+            // The rest depends on the arguments before.
             this.read_static(count, given)?;
             this.dynamic = given.mandatory("DYNAMIC")?;
             if !this.dynamic {

@@ -117,7 +117,7 @@ impl TimeFilter {
     }
 }
 
-/// The bound of which at most one may be given.
+/// The only bound that is given.
 fn one<const N: usize>(bounds: [Option<Bound>; N]) -> Result<Bound, ConfigError> {
     let mut given = bounds.into_iter().flatten();
     match (given.next(), given.next()) {
