@@ -194,7 +194,9 @@ impl History {
     fn apply(&mut self, choice: &Choice) -> Held {
         let (submission, kept) = self.submission(choice, false);
         let before = self.machine.world.store.kept();
-        self.was_whole = self.difference().is_empty();
+        // A device that is away may come back meanwhile: then more is missing than before.
+        let all = self.machine.world.devices.values().all(|device| device.there);
+        self.was_whole = all && self.difference().is_empty();
         self.machine.taken.clear();
         self.generations = self.machine.generations();
         if self.plant == Some(Plant::CommitBeforeEffect) {
