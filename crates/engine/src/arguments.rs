@@ -1,84 +1,9 @@
 //! Configuration arguments: by position or by keyword, as Click reads them.
 
+use crate::argument::Argument;
+use crate::config_error::ConfigError;
 use crate::names::Names;
 use crate::value::Value;
-
-/// The mistake of a configuration.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ConfigError {
-    /// An argument that must be there is not.
-    #[error("{name}: required argument missing")]
-    Missing {
-        /// Its name.
-        name: &'static str,
-    },
-    /// An argument cannot be read.
-    #[error("{name}: expected {wanted}, found '{found}'")]
-    Value {
-        /// Its name.
-        name: String,
-        /// Which of the element's arguments, from 0, if known.
-        index: Option<usize>,
-        /// The text found.
-        found: String,
-        /// The accepted values.
-        wanted: String,
-    },
-    /// There are arguments that the element did not take.
-    #[error("unexpected argument '{found}'")]
-    Unexpected {
-        /// Which of the element's arguments, from 0.
-        index: usize,
-        /// The text found.
-        found: String,
-    },
-    /// A file or socket that the router may not have.
-    #[error("this router has no grant for `{resource}`")]
-    NotGranted {
-        /// The grant that would allow it.
-        resource: String,
-    },
-    /// Anything else.
-    #[error("{message}")]
-    Other {
-        /// Which of the element's arguments, from 0, if any.
-        index: Option<usize>,
-        /// The mistake.
-        message: String,
-    },
-}
-
-impl ConfigError {
-    /// A remedy.
-    pub fn help(&self) -> Option<String> {
-        match self {
-            ConfigError::NotGranted { resource } => Some(format!(
-                "if it is to have it, say so in its document: `grants: [{{{resource}}}]`; a grant \
-                 is for one element"
-            )),
-            _ => None,
-        }
-    }
-
-    /// An error that concerns the element as a whole.
-    pub fn other(message: impl Into<String>) -> ConfigError {
-        ConfigError::Other { index: None, message: message.into() }
-    }
-
-    /// An error that concerns argument `index`.
-    pub fn at(index: usize, message: impl Into<String>) -> ConfigError {
-        ConfigError::Other { index: Some(index), message: message.into() }
-    }
-
-    /// The argument it concerns, from 0, if known.
-    pub fn index(&self) -> Option<usize> {
-        match self {
-            ConfigError::Missing { .. } | ConfigError::NotGranted { .. } => None,
-            ConfigError::Value { index, .. } | ConfigError::Other { index, .. } => *index,
-            ConfigError::Unexpected { index, .. } => Some(*index),
-        }
-    }
-}
 
 /// How an argument of the list may still be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +15,9 @@ enum Use {
 
 /// The arguments of one element while it is configured.
 ///
-/// An argument can be given by position or as `KEYWORD value`. Ask for positional ones
-/// first, in order, then for keywords, then call [`Arguments::finish`].
+/// An argument can be given by position or as `KEYWORD value`. Elements say by
+/// [`arguments!`](macro@crate::arguments) what they take. One that reads its arguments itself asks for
+/// them in order and then calls [`Arguments::finish`].
 #[derive(Debug)]
 pub struct Arguments<'a> {
     text: &'a [String],
@@ -99,6 +25,8 @@ pub struct Arguments<'a> {
     names: &'a mut Names,
     inputs: usize,
     outputs: usize,
+    /// The tables of the element: their keywords are not taken for values.
+    declared: Vec<&'static [Argument]>,
     errors: Vec<ConfigError>,
     warnings: Vec<String>,
 }
@@ -112,8 +40,14 @@ impl<'a> Arguments<'a> {
         outputs: usize,
     ) -> Arguments<'a> {
         let uses = text.iter().map(|text| Use::Open(keyword_bytes(text))).collect();
-        let (errors, warnings) = (Vec::new(), Vec::new());
-        Arguments { text, uses, names, inputs, outputs, errors, warnings }
+        let (declared, errors, warnings) = (Vec::new(), Vec::new(), Vec::new());
+        Arguments { text, uses, names, inputs, outputs, declared, errors, warnings }
+    }
+
+    /// The element's table: an argument that begins with one of its keywords is not taken by
+    /// position.
+    pub fn declare(&mut self, table: &'static [Argument]) {
+        self.declared.push(table);
     }
 
     /// Number of connected inputs.
@@ -142,7 +76,7 @@ impl<'a> Arguments<'a> {
                 *used = Use::Done;
                 let value = text.get(keyword..).unwrap_or_default();
                 found = Some((index, value.trim_start()));
-            } else if next.is_none() {
+            } else if next.is_none() && !is_declared(&self.declared, text, keyword) {
                 next = Some((index, keyword, text.as_str()));
             }
         }
@@ -209,6 +143,54 @@ impl<'a> Arguments<'a> {
         self.read(name, false, true)?.ok_or(ConfigError::Missing { name })
     }
 
+    fn list<T: Value>(
+        &mut self,
+        name: &'static str,
+        position: bool,
+        mandatory: bool,
+    ) -> Result<Option<Vec<T>>, ConfigError> {
+        let Some((index, text)) = self.find(name, position, mandatory) else { return Ok(None) };
+        if text.is_empty() {
+            return Ok(None);
+        }
+        let words: String = self.value(name, index, text)?;
+        let values = words.split_whitespace().map(|word| self.value(name, index, word));
+        values.collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Values with spaces between them in an argument that must be there, by position or keyword.
+    ///
+    /// # Errors
+    /// If it is missing or a value cannot be read.
+    pub fn mandatory_list<T: Value>(&mut self, name: &'static str) -> Result<Vec<T>, ConfigError> {
+        self.list(name, true, true)?.ok_or(ConfigError::Missing { name })
+    }
+
+    /// Values with spaces between them in an argument by position or keyword; none if it is left
+    /// out.
+    ///
+    /// # Errors
+    /// If a value cannot be read.
+    pub fn positional_list<T: Value>(&mut self, name: &'static str) -> Result<Vec<T>, ConfigError> {
+        self.list(name, true, false).map(Option::unwrap_or_default)
+    }
+
+    /// Values with spaces between them in an argument by keyword; none if it is left out.
+    ///
+    /// # Errors
+    /// If a value cannot be read.
+    pub fn keyword_list<T: Value>(&mut self, name: &'static str) -> Result<Vec<T>, ConfigError> {
+        self.list(name, false, false).map(Option::unwrap_or_default)
+    }
+
+    /// All arguments that the element has not taken yet, each a value.
+    ///
+    /// # Errors
+    /// If one cannot be read.
+    pub fn each<T: Value>(&mut self, name: &'static str) -> Result<Vec<T>, ConfigError> {
+        self.rest().into_iter().map(|(index, text)| self.value(name, index, text)).collect()
+    }
+
     /// All arguments that the element has not taken yet, in order, with their numbers: patterns,
     /// routes.
     pub fn rest(&mut self) -> Vec<(usize, &'a str)> {
@@ -267,6 +249,12 @@ impl<'a> Arguments<'a> {
     }
 }
 
+/// Whether an argument that begins with a word of this many bytes begins with a keyword of a table.
+fn is_declared(tables: &[&'static [Argument]], text: &str, bytes: usize) -> bool {
+    let word = text.get(..bytes).unwrap_or_default();
+    bytes > 0 && tables.iter().any(|table| Argument::is_keyword(table, word))
+}
+
 /// Length of the word that an argument starts with if that may be a keyword: something must
 /// follow it.
 fn keyword_bytes(text: &str) -> usize {
@@ -282,74 +270,4 @@ fn keyword_bytes(text: &str) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-    use std::net::{Ipv4Addr, Ipv6Addr};
-    use std::time::Duration;
-
-    proptest! {
-        #[test]
-        fn arguments_of_any_text(
-            text in prop::collection::vec(prop_oneof![".{0,40}", "[-+0-9a-fx._:/ eEsmunkMGbpsLIT]{0,30}"], 0..5)
-        ) {
-            let mut names = Names::default();
-            let mut arguments = Arguments::new(&text, &mut names, 1, 1);
-            let _ = arguments.keyword::<u16>("LIMIT");
-            let _ = arguments.positional::<Duration>("TIME");
-            let _ = arguments.mandatory::<String>("TEXT");
-            for word in &text {
-                let _ = (arguments.value::<f64>("A", 0, word), arguments.value::<i64>("B", 0, word));
-                let _ = arguments.value::<[u8; 6]>("C", 0, word);
-                let _ = arguments.value::<Ipv4Addr>("D", 0, word);
-                let _ = arguments.value::<Ipv6Addr>("E", 0, word);
-                let _ = arguments.value::<crate::Ipv4Prefix>("F", 0, word);
-                let _ = arguments.value::<crate::Ipv6Prefix>("G", 0, word);
-                let _ = arguments.value::<Vec<u8>>("H", 0, word);
-            }
-            // Everything is taken or named.
-            let left = arguments.rest().len();
-            prop_assert!(left <= text.len());
-        }
-
-        #[test]
-        fn integers_are_read_back(value in any::<u64>()) {
-            for text in [value.to_string(), format!("{value:#x}")] {
-                prop_assert_eq!(u64::parse(&text, &Names::default()), Some(value));
-            }
-        }
-    }
-
-    #[test]
-    fn positions_and_keywords_are_told_apart_as_in_click() {
-        for (text, expected) in [
-            ("7", Ok((7, None, None))),
-            ("7,8", Ok((7, Some(8), None))),
-            ("7,LIMIT 9", Ok((7, None, Some(9)))),
-            ("LIMIT 9,7", Ok((7, None, Some(9)))),
-            ("SECOND 8,LIMIT 9,FIRST 7", Ok((7, Some(8), Some(9)))),
-            ("7,LIMIT 9,LIMIT 10", Ok((7, None, Some(10)))),
-            ("", Err("FIRST: required argument missing")),
-            ("7,,LIMIT 9", Ok((7, None, Some(9)))),
-            ("7,", Ok((7, None, None))),
-            ("7,,", Err("unexpected argument ''")),
-            (",8", Err("FIRST: required argument missing")),
-            ("7,x", Err("SECOND: expected unsigned integer, found 'x'")),
-            ("7,8,9", Err("unexpected argument '9'")),
-            ("7,FOO 9", Err("unexpected argument 'FOO 9'")),
-            ("FOO 9", Err("FIRST: expected unsigned integer, found 'FOO 9'")),
-        ] {
-            let text: Vec<String> = text.split(',').map(str::to_owned).collect();
-            let mut names = Names::default();
-            let mut arguments = Arguments::new(&text, &mut names, 1, 1);
-            let mut read = || -> Result<(u32, Option<u32>, Option<u32>), ConfigError> {
-                let limit = arguments.keyword("LIMIT")?;
-                let first = arguments.mandatory("FIRST")?;
-                let second = arguments.positional("SECOND")?;
-                arguments.finish()?;
-                Ok((first, second, limit))
-            };
-            assert_eq!(read().map_err(|e| e.to_string()), expected.map_err(str::to_owned));
-        }
-    }
-}
+mod tests;

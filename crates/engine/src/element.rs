@@ -4,7 +4,9 @@ use std::any::Any;
 
 use europa_pool::Batch;
 
-use crate::arguments::{Arguments, ConfigError};
+use crate::argument::Argument;
+use crate::arguments::Arguments;
+use crate::config_error::ConfigError;
 use crate::context::Context;
 use crate::handler::{Flags, Handler, HandlerError};
 use crate::init_context::InitContext;
@@ -140,6 +142,12 @@ pub trait Class: Element + Default {
 /// Most elements implement [`Element::process`] only, which works on push and pull paths
 /// alike; sources, queues, classifiers and schedulers implement `push` and `pull`.
 pub trait Element: Any {
+    /// The arguments that this class takes. [`arguments!`](macro@crate::arguments) writes this and
+    /// [`Element::configure`] from one table.
+    fn arguments(&self) -> &'static [Argument] {
+        &[]
+    }
+
     /// Reads the configuration arguments. Other elements may not exist yet.
     ///
     /// # Errors

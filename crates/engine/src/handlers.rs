@@ -3,23 +3,36 @@
 /// Writes `handlers`, `read` and `write` of an element from a table, a line a handler:
 ///
 /// ```text
-/// handlers! { this, context, value;
+/// handlers! { this, context, value, name;
 ///     read "count" => this.count;
 ///     both "rate" => this.rate;
 ///     both "active" [CHECKBOX] => this.active, set { this.active = on(value)?; };
+///     both "capacity" => this.capacity, argument "CAPACITY" 0;
 ///     button "reset" => this.count = 0;
+///     _ => this.read_own(name, value)?, set this.write_own(name, value)?;
 /// }
 /// ```
 ///
-/// The first line has the element's name in the lines, its context and the text written. `read`
-/// shows a value; `both` shows a place and writes a parsed value to it, or runs the code behind
-/// `set`; `write` and `button` do something.
+/// The first line has the element's name in the lines, its context, the text written or the
+/// parameter of a read, and, if lines need it, the handler's name. `read` shows a value; `both` shows
+/// a place and writes a parsed value to it, or runs the code behind `set`; `write` and `button` do
+/// something. A write to a handler with `argument` configures the element again with this argument,
+/// by keyword or position ([`Element::reconfigure`](crate::Element::reconfigure)). The last line may
+/// be for handlers whose names are known only from the configuration
+/// ([`Element::dynamic_handler`](crate::Element::dynamic_handler)). `?` and `return Err(…)` tell
+/// mistakes.
 #[macro_export]
 macro_rules! handlers {
-    ($this:ident, $context:ident, $value:ident;
-        $($kind:ident $name:literal $([$($flag:ident)+])? => $what:expr $(, set $set:expr)?;)*) => {
+    ($this:ident, $context:ident, $value:ident $(, $own:ident)?;
+        $($kind:ident $name:literal $([$($flag:ident)+])? => $what:expr
+            $(, set $set:expr)? $(, argument $keyword:literal $position:literal)?;)*
+        $(_ => $other:expr, set $other_set:expr;)?) => {
         fn handlers(&self) -> &'static [$crate::Handler] {
-            const { &[$($crate::Handler::$kind($name)$($(.with($crate::Flags::$flag))+)?),*] }
+            const { &[$(
+                $crate::Handler::$kind($name)
+                    $($(.with($crate::Flags::$flag))+)?
+                    $(.argument($keyword, Some($position)))?
+            ),*] }
         }
 
         #[allow(unused_variables, reason = "not every table needs all names")]
@@ -30,8 +43,11 @@ macro_rules! handlers {
             $context: &mut $crate::Context<'_>,
         ) -> Result<String, $crate::HandlerError> {
             let $this = self;
+            $(let $own = handler;)?
             match handler {
                 $($name => $crate::handlers!(@read $kind handler, $what),)*
+                $(_ => Ok($other.to_string()),)?
+                #[allow(unreachable_patterns, reason = "the line before may be for all others")]
                 other => Err($crate::HandlerError::NotFound(other.to_owned())),
             }
         }
@@ -44,10 +60,13 @@ macro_rules! handlers {
             $context: &mut $crate::Context<'_>,
         ) -> Result<(), $crate::HandlerError> {
             let $this = self;
+            $(let $own = handler;)?
             match handler {
                 $($name => $crate::handlers!(
-                    @write $kind handler, $value, $what $(, $set)?
+                    @write $kind handler, $value, $what $(, set $set)? $(, argument $keyword)?
                 ),)*
+                $(_ => $other_set,)?
+                #[allow(unreachable_patterns, reason = "the line before may be for all others")]
                 other => return Err($crate::HandlerError::NotFound(other.to_owned())),
             }
             #[allow(unreachable_code, reason = "a table may have nothing to write")]
@@ -62,7 +81,11 @@ macro_rules! handlers {
     (@write both $handler:ident, $value:ident, $what:expr) => {
         $what = $crate::parse($handler, $value)?
     };
-    (@write both $handler:ident, $value:ident, $what:expr, $set:expr) => { $set };
+    (@write both $handler:ident, $value:ident, $what:expr, set $set:expr) => { $set };
+    // The router gives the element another configuration instead.
+    (@write both $handler:ident, $value:ident, $what:expr, argument $keyword:literal) => {
+        return Err($crate::HandlerError::ReadOnly($handler.to_owned()))
+    };
     (@write read $handler:ident, $value:ident, $what:expr) => {
         return Err($crate::HandlerError::ReadOnly($handler.to_owned()))
     };

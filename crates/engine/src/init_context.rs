@@ -8,7 +8,7 @@ use std::rc::Rc;
 use europa_pool::Arena;
 use europa_resource::Resource;
 
-use crate::arguments::ConfigError;
+use crate::config_error::ConfigError;
 use crate::context::Context;
 use crate::devices::{Devices, Interface, NoDevices};
 use crate::element::Element;

@@ -39,8 +39,11 @@
 //! a fixed number of batches even if a graph leads packets in a circle; the rest follows in the
 //! next.
 
+mod argument;
+mod argument_table;
 mod arguments;
 mod call;
+mod config_error;
 mod context;
 mod devices;
 mod element;
@@ -48,6 +51,7 @@ mod graph;
 mod handler;
 mod handlers;
 mod init_context;
+mod keep;
 mod ledger;
 mod lines;
 mod names;
@@ -64,8 +68,10 @@ mod turns;
 mod value;
 mod work;
 
-pub use arguments::{Arguments, ConfigError};
+pub use argument::{Argument, ArgumentSet, Given};
+pub use arguments::Arguments;
 pub use call::{Answer, Request, Target};
+pub use config_error::ConfigError;
 pub use context::{Context, DROP};
 pub use devices::{Devices, Interface, MemoryDevices, NoDevices, Refused};
 pub use element::{Class, ClassInfo, Element, Phase};

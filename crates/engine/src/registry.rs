@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::argument::Argument;
 use crate::element::{Class, ClassInfo, Element};
 use crate::pass::Pass;
 
@@ -50,6 +51,11 @@ impl Registry {
     /// The facts about a class.
     pub fn info(&self, name: &str) -> Option<&ClassInfo> {
         self.classes.get(name).map(|(info, _)| info)
+    }
+
+    /// The arguments of a class, those of sets in their places.
+    pub fn arguments(&self, name: &str) -> Vec<&'static Argument> {
+        self.make(name).map_or_else(Vec::new, |element| Argument::all(element.arguments()))
     }
 
     /// A new element of a class.

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use europa_pool::{Arena, BATCH};
 
-use crate::arguments::{Arguments, ConfigError};
+use crate::arguments::Arguments;
 use crate::call::{Answer, Global};
+use crate::config_error::ConfigError;
 use crate::context::Context;
 use crate::devices::{Devices, NoDevices};
 use crate::element::Phase;
