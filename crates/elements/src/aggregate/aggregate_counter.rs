@@ -177,23 +177,21 @@ impl AggregateCounter {
 }
 
 impl Element for AggregateCounter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.bytes = arguments.keyword("BYTES")?.unwrap_or(false);
-        self.ip_bytes = arguments.keyword("IP_BYTES")?.unwrap_or(false);
-        self.bytes |= self.ip_bytes;
-        self.multipacket = arguments.keyword("MULTIPACKET")?.unwrap_or(true);
-        self.extra_length = arguments.keyword("EXTRA_LENGTH")?.unwrap_or(true);
-        for (name, which) in [("AGGREGATE_STOP", 0), ("COUNT_STOP", 1)] {
-            self.stop_at[which] = arguments.keyword(name)?.unwrap_or(u64::MAX);
+    arguments! { this, given;
+        keyword "BYTES": bool = false => this.bytes;
+        keyword "IP_BYTES": bool = false => this.ip_bytes;
+        keyword "MULTIPACKET": bool = true => this.multipacket;
+        keyword "EXTRA_LENGTH": bool = true => this.extra_length;
+        keyword "AGGREGATE_STOP": u64 = u64::MAX => this.stop_at[0];
+        keyword "COUNT_STOP": u64 = u64::MAX => this.stop_at[1];
+        keyword "AGGREGATE_FREEZE": u64 = u64::MAX => this.freeze_at[0];
+        keyword "COUNT_FREEZE": u64 = u64::MAX => this.freeze_at[1];
+        keyword "AGGREGATE_CALL": "'N HANDLER [VALUE]'", by Call::read => this.calls[0];
+        keyword "COUNT_CALL": "'N HANDLER [VALUE]'", by Call::read => this.calls[1];
+        keyword "BANNER": String = String::new() => this.banner;
+        then {
+            this.bytes |= this.ip_bytes;
         }
-        for (name, which) in [("AGGREGATE_FREEZE", 0), ("COUNT_FREEZE", 1)] {
-            self.freeze_at[which] = arguments.keyword(name)?.unwrap_or(u64::MAX);
-        }
-        for (name, which) in [("AGGREGATE_CALL", 0), ("COUNT_CALL", 1)] {
-            self.calls[which] = Call::read(name, arguments)?;
-        }
-        self.banner = arguments.keyword("BANNER")?.unwrap_or_default();
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -78,21 +78,22 @@ impl AggregateIP {
 }
 
 impl Element for AggregateIP {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.incremental = arguments.keyword("INCREMENTAL")?.unwrap_or(false);
-        self.unshift = arguments.keyword("UNSHIFT_IP_ADDR")?.unwrap_or(false);
-        let text: String = arguments.mandatory("FIELD")?;
-        let (name, bits) =
-            text.split_once('/').map_or((text.as_str(), None), |(name, bits)| (name, Some(bits)));
-        let word = name.split_whitespace().last().unwrap_or("");
-        let known = FIELDS.iter().find(|(name, _)| *name == word).map(|(_, field)| *field);
-        let field = known.ok_or_else(|| ConfigError::at(0, format!("unknown field '{name}'")))?;
-        self.bits = bits.map_or(Some(field.length), |bits| bits.trim().parse().ok()).unwrap_or(0);
-        if self.bits == 0 || self.bits > field.length {
-            return Err(ConfigError::at(0, format!("bits: expected 1 to {}", field.length)));
+    arguments! { this, given;
+        let text = mandatory "FIELD": String;
+        keyword "INCREMENTAL": bool = false => this.incremental;
+        keyword "UNSHIFT_IP_ADDR": bool = false => this.unshift;
+        then {
+            let (name, bits) =
+                text.split_once('/').map_or((text.as_str(), None), |(name, bits)| (name, Some(bits)));
+            let word = name.split_whitespace().last().unwrap_or("");
+            let known = FIELDS.iter().find(|(name, _)| *name == word).map(|(_, field)| *field);
+            let field = known.ok_or_else(|| ConfigError::at(0, format!("unknown field '{name}'")))?;
+            this.bits = bits.map_or(Some(field.length), |bits| bits.trim().parse().ok()).unwrap_or(0);
+            if this.bits == 0 || this.bits > field.length {
+                return Err(ConfigError::at(0, format!("bits: expected 1 to {}", field.length)));
+            }
+            this.field = Some(field);
         }
-        self.field = Some(field);
-        arguments.finish()
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

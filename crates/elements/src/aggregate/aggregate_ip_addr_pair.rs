@@ -104,11 +104,12 @@ impl AggregateIPAddrPair {
 }
 
 impl Element for AggregateIPAddrPair {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let timeout: Duration = arguments.keyword("TIMEOUT")?.unwrap_or_default();
-        self.timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
-        arguments.keyword::<Duration>("REAP")?;
-        arguments.finish()
+    arguments! { this, given;
+        let timeout = keyword "TIMEOUT": Duration = Duration::ZERO;
+        keyword "REAP": Duration => _;
+        then {
+            this.timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

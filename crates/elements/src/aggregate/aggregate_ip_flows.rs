@@ -40,14 +40,16 @@
 //! ## See also
 //! `AggregateIP`, `AggregateCounter`, `IPReassembler`
 
-use std::any::Any;
-use std::collections::{BTreeMap, VecDeque};
+mod flow;
+
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
+use self::flow::{CLOSED, Flow, Hosts, Pair, SYN, Seen, UDP};
 use crate::prelude::*;
-use crate::shared::fields::{Annotations, be16, be32, ip_header, is_first, is_fragment, network};
+use crate::shared::fields::Annotations;
 use crate::shared::files;
 use crate::shared::values::Time;
 
@@ -55,143 +57,6 @@ use crate::shared::values::Time;
 const MAX_HELD: usize = 1024;
 /// Most flows, and most pairs of hosts.
 const MOST_FLOWS: usize = 1 << 18;
-
-const TCP: u8 = 6;
-const UDP: u8 = 17;
-const FIN: u8 = 1;
-const SYN: u8 = 2;
-const RST: u8 = 4;
-/// Both sides have closed.
-const CLOSED: u8 = 3;
-
-/// Protocol and two addresses, the smaller first.
-type Hosts = (u8, u32, u32);
-
-/// A packet's statement about its flow.
-#[derive(Clone, Copy, Debug)]
-struct Seen {
-    hosts: Hosts,
-    /// From the second of the hosts to the first.
-    back: bool,
-    id: u16,
-    fragment: bool,
-    /// In the order of the hosts; `None` of later fragments.
-    ports: Option<(u16, u16)>,
-    /// Of the packet's own TCP header.
-    flags: u8,
-    /// It is an ICMP error about a packet.
-    error: bool,
-}
-
-impl Seen {
-    /// `None` for a packet that belongs to no flow.
-    fn of(packet: &Packet, errors: bool) -> Option<Seen> {
-        let (mut header, mut rest) = network(packet)?;
-        let error = errors && header.get(9) == Some(&1) && is_first(header);
-        if error {
-            let about = matches!(rest.first(), Some(3 | 4 | 5 | 11 | 12));
-            let inner = rest.get(8..).filter(|_| about)?;
-            header = ip_header(inner)?;
-            rest = inner.get(header.len()..)?;
-        }
-        let protocol = *header.get(9)?;
-        let (source, destination) = (be32(header, 12)?, be32(header, 16)?);
-        if !matches!(protocol, TCP | UDP) || (source, destination) == (0, 0) {
-            return None;
-        }
-        let mut back = source > destination;
-        let mut ports = None;
-        if is_first(header) {
-            let (from, to) = (be16(rest, 0)?, be16(rest, 2)?);
-            // A host may talk to itself.
-            back |= source == destination && from > to;
-            ports = Some(if back { (to, from) } else { (from, to) });
-        }
-        let own_tcp = protocol == TCP && !error && ports.is_some();
-        Some(Seen {
-            hosts: (protocol, source.min(destination), source.max(destination)),
-            back,
-            id: be16(header, 4)?,
-            fragment: is_fragment(header),
-            ports,
-            flags: rest.get(13).copied().filter(|_| own_tcp).unwrap_or(0),
-            error,
-        })
-    }
-
-    /// The paint of a packet of a flow whose first one went so.
-    fn paint(&self, first_back: bool) -> u8 {
-        u8::from(self.back != first_back) | u8::from(self.error) << 1
-    }
-}
-
-/// A flow. Times are those of packets, in nanoseconds.
-#[derive(Clone, Copy, Debug)]
-struct Flow {
-    number: u32,
-    /// Its first packet went back.
-    back: bool,
-    /// A bit for each side that has closed.
-    closed: u8,
-    first_ns: i64,
-    last_ns: i64,
-    packets: [u64; 2],
-    position: u64,
-}
-
-/// Two hosts: their flows by ports, and packets that wait.
-#[derive(Default)]
-struct Pair {
-    flows: BTreeMap<(u16, u16), Flow>,
-    held: VecDeque<(Packet, Seen)>,
-}
-
-impl Pair {
-    /// Takes out the packet that has waited longest, with its flow's number or, if no packet that
-    /// waits knows it, 0.
-    fn release(&mut self) -> Option<(Packet, Seen)> {
-        let (mut head, seen) = self.held.pop_front()?;
-        let same = |other: &Seen| {
-            // The direction of a later fragment from a host to itself is unknown.
-            let way = other.back == seen.back || seen.hosts.1 == seen.hosts.2;
-            other.id == seen.id && way
-        };
-        if head.aggregate() != 0 {
-            for (packet, _) in self.held.iter_mut().filter(|(_, other)| same(other)) {
-                packet.set_aggregate(head.aggregate());
-                packet.set_paint(head.paint());
-            }
-        } else {
-            let known = |(packet, other): &&(Packet, Seen)| packet.aggregate() != 0 && same(other);
-            if let Some((packet, _)) = self.held.iter().find(known) {
-                head.set_aggregate(packet.aggregate());
-                head.set_paint(packet.paint());
-            }
-        }
-        if let Some(flow) = self.flows.values_mut().find(|flow| flow.number == head.aggregate()) {
-            flow.note(&head, seen);
-        }
-        Some((head, seen))
-    }
-}
-
-impl Flow {
-    /// A packet of it goes on.
-    fn note(&mut self, packet: &Packet, seen: Seen) {
-        self.last_ns = Time::of(packet.timestamp_ns()).0;
-        let side = packet.paint();
-        if seen.flags & RST != 0 {
-            self.closed = CLOSED;
-        } else if seen.flags & FIN != 0 {
-            self.closed |= 1 << (side & 1);
-        } else if seen.flags & SYN != 0 {
-            self.closed = 0;
-        }
-        if let Some(count) = self.packets.get_mut(usize::from(side)) {
-            *count += 1;
-        }
-    }
-}
 
 /// Numbers flows.
 #[derive(Default)]
@@ -404,29 +269,25 @@ fn release(pair: &mut Pair, since_ns: i64, most: usize, context: &mut Context<'_
     before - pair.held.len()
 }
 
-/// A span of time from an argument.
-fn span(
-    arguments: &mut Arguments<'_>,
-    name: &'static str,
-    default_s: u64,
-) -> Result<i64, ConfigError> {
-    let span = arguments.keyword(name)?.unwrap_or(Duration::from_secs(default_s));
-    Ok(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX))
+/// A time as nanoseconds, 292 years at most.
+fn span(time: Duration) -> i64 {
+    i64::try_from(time.as_nanos()).unwrap_or(i64::MAX)
 }
 
 impl Element for AggregateIPFlows {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.tcp_ns = span(arguments, "TCP_TIMEOUT", 24 * 60 * 60)?;
-        self.closed_ns = span(arguments, "TCP_DONE_TIMEOUT", 30)?;
-        self.udp_ns = span(arguments, "UDP_TIMEOUT", 60)?;
-        self.fragment_ns = span(arguments, "FRAGMENT_TIMEOUT", 30)?;
-        self.reap_ns = span(arguments, "REAP", 20 * 60)?;
-        self.errors = arguments.keyword("ICMP")?.unwrap_or(false);
-        self.fragments = arguments.keyword("FRAGMENTS")?;
-        self.trace_name = arguments.keyword("TRACEINFO")?;
-        self.source = arguments.keyword("SOURCE")?;
-        self.next = 1;
-        arguments.finish()
+    arguments! { this, given;
+        keyword "TCP_TIMEOUT": Duration = Duration::from_secs(24 * 60 * 60), with span => this.tcp_ns;
+        keyword "TCP_DONE_TIMEOUT": Duration = Duration::from_secs(30), with span => this.closed_ns;
+        keyword "UDP_TIMEOUT": Duration = Duration::from_secs(60), with span => this.udp_ns;
+        keyword "FRAGMENT_TIMEOUT": Duration = Duration::from_secs(30), with span => this.fragment_ns;
+        keyword "REAP": Duration = Duration::from_secs(20 * 60), with span => this.reap_ns;
+        keyword "ICMP": bool = false => this.errors;
+        keyword "FRAGMENTS": bool => this.fragments;
+        keyword "TRACEINFO": String => this.trace_name;
+        keyword "SOURCE": String => this.source;
+        then {
+            this.next = 1;
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -473,14 +334,10 @@ impl Element for AggregateIPFlows {
         self.reap_in_time(context);
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<AggregateIPFlows>() {
-            std::mem::swap(&mut self.pairs, &mut old.pairs);
-            (self.next, self.now_ns, self.reap_at_ns) = (old.next, old.now_ns, old.reap_at_ns);
-            (self.flows, self.held) =
-                (std::mem::take(&mut old.flows), std::mem::take(&mut old.held));
-            self.told = old.told;
-            self.share.set(self.held);
+    keep! { this, old;
+        pairs, next, now_ns, reap_at_ns, flows, held, told;
+        then {
+            this.share.set(this.held);
         }
     }
 
@@ -501,156 +358,4 @@ impl Element for AggregateIPFlows {
 }
 
 #[cfg(test)]
-mod tests {
-    use europa_packet::Frame;
-
-    use super::*;
-    use crate::testing::Bench;
-
-    const A: [u8; 4] = [18, 26, 4, 44];
-    const B: [u8; 4] = [10, 0, 0, 4];
-
-    #[test]
-    fn flows_are_bounded() {
-        let mut bench = Bench::new("AggregateIPFlows", &["UDP_TIMEOUT 10", "REAP 5"]);
-        assert_eq!(push(&mut bench, 1, &udp((A, 1), (B, 2))), [(0, 1, 0)]);
-        bench.element::<AggregateIPFlows>().flows = MOST_FLOWS;
-        assert_eq!(push(&mut bench, 1, &udp((A, 3), (B, 2)))[0].0, 1, "a new one");
-        assert_eq!(push(&mut bench, 1, &udp((B, 2), (A, 1))), [(0, 1, 1)], "one that is known");
-        bench.element::<AggregateIPFlows>().flows = 1;
-        assert_eq!(push(&mut bench, 2, &udp((A, 3), (B, 2))), [(0, 2, 0)]);
-        push(&mut bench, 20, &udp((A, 5), (B, 2)));
-        assert_eq!(bench.element::<AggregateIPFlows>().flows, 1, "the others have ended");
-    }
-
-    #[test]
-    fn fragments_that_wait_leave_the_pool_to_others() {
-        let mut bench = Bench::new("AggregateIPFlows", &[]);
-        for host in 0..1000u16 {
-            let [high, low] = host.to_be_bytes();
-            let mut packet = crate::testing::ip_packet(0x0a00_0001, 0x0b00_0000, 9, &[0; 8]);
-            packet[18..20].copy_from_slice(&[high, low]);
-            packet[6..8].copy_from_slice(&[0, 1]);
-            push(&mut bench, 1, &packet);
-        }
-        assert_eq!(bench.arena.capacity() - bench.arena.free(), bench.out.len() + 1024 / 8);
-        bench.router.write("e.clear", "").unwrap();
-        assert_eq!(bench.run().len(), 1024 / 8);
-    }
-
-    /// Output, aggregate and paint of the packets sent for this packet, which arrived at a second.
-    fn push(bench: &mut Bench, second: u64, bytes: &[u8]) -> Vec<(usize, u32, u8)> {
-        let mut packet = bench.arena.packet(bytes).unwrap();
-        packet.set_network_header(0, 20);
-        packet.set_timestamp_ns(second * 1_000_000_000);
-        bench.push_packets(0, vec![packet]);
-        bench.out.iter().map(|(port, packet)| (*port, packet.aggregate(), packet.paint())).collect()
-    }
-
-    fn udp(from: ([u8; 4], u16), to: ([u8; 4], u16)) -> Vec<u8> {
-        Frame::bare().ipv4(from.0, to.0).udp(from.1, to.1, b"12345678")
-    }
-
-    fn tcp(from: ([u8; 4], u16), to: ([u8; 4], u16), flags: u8) -> Vec<u8> {
-        let mut bytes = udp(from, to);
-        bytes.resize(40, 0);
-        (bytes[9], bytes[33]) = (6, flags);
-        bytes
-    }
-
-    #[test]
-    fn flows_are_numbered_both_ways() {
-        let mut bench = Bench::new("AggregateIPFlows", &["UDP_TIMEOUT 10"]);
-        for (second, from, to, wanted) in [
-            (1, (A, 30), (B, 40), (0, 1, 0)),
-            (2, (A, 30), (A, 41), (0, 2, 0)),
-            (3, (B, 40), (A, 30), (0, 1, 1)),
-            (4, (A, 41), (A, 30), (0, 2, 1)),
-            // The other way round, and after a while a new one.
-            (5, (B, 1), (A, 2), (0, 3, 0)),
-            (14, (B, 40), (A, 30), (0, 4, 0)),
-        ] {
-            assert_eq!(push(&mut bench, second, &udp(from, to)), [wanted], "{second}");
-        }
-        let ping = Frame::bare().ipv4(A, B).echo(1, 2, b"");
-        assert_eq!(push(&mut bench, 15, &ping)[0].0, 1);
-    }
-
-    #[test]
-    fn a_connection_ends_when_both_sides_close() {
-        let mut bench = Bench::new("AggregateIPFlows", &[]);
-        for (from, to, flags, number) in [
-            ((A, 1), (B, 2), SYN, 1),
-            ((A, 1), (B, 2), FIN, 1),
-            ((A, 1), (B, 2), SYN, 1),
-            ((A, 1), (B, 2), FIN, 1),
-            ((B, 2), (A, 1), FIN, 1),
-            ((A, 1), (B, 2), 16, 1),
-            ((A, 1), (B, 2), SYN, 2),
-            ((B, 2), (A, 1), RST, 2),
-            ((A, 1), (B, 2), SYN, 3),
-        ] {
-            let out = push(&mut bench, 1, &tcp(from, to, flags));
-            assert_eq!(out.first().map(|packet| packet.1), Some(number));
-        }
-    }
-
-    #[test]
-    fn fragments_wait_for_their_ports() {
-        let mut bench = Bench::new("AggregateIPFlows", &["FRAGMENT_TIMEOUT 5"]);
-        let part = |id, bits, from: ([u8; 4], u16), to| {
-            let frame = Frame::bare().ipv4(from.0, B).id(id).flags_fragment(bits);
-            frame.udp(from.1, to, b"12345678")
-        };
-        // The later part first, and one that never gets its first part.
-        assert_eq!(push(&mut bench, 1, &part(7, 3, (A, 1), 2)), []);
-        assert_eq!(push(&mut bench, 1, &part(8, 3, (A, 1), 2)), []);
-        assert_eq!(push(&mut bench, 1, &part(7, 0x2000, (A, 1), 2)), []);
-        assert_eq!(push(&mut bench, 2, &udp((B, 2), (A, 1))), []);
-        let out = push(&mut bench, 9, &udp((A, 1), (B, 2)));
-        assert_eq!(out, [(0, 1, 0), (0, 1, 0), (0, 1, 1), (0, 1, 0), (1, 0, 1)]);
-        // A host that talks to itself.
-        let own = |id, bits, from, to| {
-            let frame = Frame::bare().ipv4(A, A).id(id).flags_fragment(bits);
-            frame.udp(from, to, b"12345678")
-        };
-        assert_eq!(push(&mut bench, 9, &udp((A, 3), (A, 4))), [(0, 2, 0)]);
-        assert_eq!(push(&mut bench, 10, &own(5, 3, 4, 3)), []);
-        assert_eq!(push(&mut bench, 10, &own(5, 0x2000, 4, 3)), []);
-        let out = push(&mut bench, 20, &udp((A, 3), (A, 4)));
-        assert_eq!(out, [(0, 2, 1), (0, 2, 1), (0, 2, 0)]);
-        // Nothing waits any more.
-        assert_eq!(push(&mut bench, 21, &udp((A, 1), (B, 2))), [(0, 1, 0)]);
-        assert_eq!(push(&mut bench, 21, &part(9, 0x2000, (A, 1), 2)), []);
-        bench.router.write("e.clear", "").unwrap();
-        bench.run();
-        assert_eq!(bench.out.len(), 1);
-        assert_eq!(push(&mut bench, 22, &udp((A, 1), (B, 2))), [(0, 3, 0)]);
-    }
-
-    #[test]
-    fn errors_are_of_the_flow_that_they_are_about() {
-        let mut bench = Bench::new("AggregateIPFlows", &["ICMP true"]);
-        let about = udp((A, 1), (B, 2));
-        assert_eq!(push(&mut bench, 1, &about), [(0, 1, 0)]);
-        let message = [&[3, 1, 0, 0, 0, 0, 0, 0][..], &about].concat();
-        let error = Frame::bare().ipv4(B, A).icmp(&message);
-        assert_eq!(push(&mut bench, 1, &error), [(0, 1, 2)]);
-    }
-
-    #[test]
-    fn a_file_tells_of_flows() {
-        let path = std::env::temp_dir().join(format!("europa-flows-{}", std::process::id()));
-        let argument = format!("TRACEINFO {}", path.display());
-        let mut bench = Bench::new("AggregateIPFlows", &[&argument]);
-        push(&mut bench, 1, &udp((A, 1), (B, 2)));
-        push(&mut bench, 3, &udp((B, 2), (A, 1)));
-        drop(bench);
-        let text = std::fs::read_to_string(&path).unwrap();
-        std::fs::remove_file(path).unwrap();
-        let wanted = "<flow aggregate='1' src='18.26.4.44' sport='1' dst='10.0.0.4' dport='2' \
-                      begin='1.000000' duration='2.000000'>\n  <stream dir='0' packets='1' />\
-                      <stream dir='1' packets='1' />\n</flow>\n</trace>\n";
-        assert!(text.ends_with(wanted), "{text}");
-    }
-}
+mod tests;

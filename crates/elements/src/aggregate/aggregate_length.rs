@@ -32,9 +32,8 @@ impl Class for AggregateLength {
 }
 
 impl Element for AggregateLength {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.ip = arguments.keyword("IP")?.unwrap_or(false);
-        arguments.finish()
+    arguments! { this, given;
+        keyword "IP": bool = false => this.ip;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

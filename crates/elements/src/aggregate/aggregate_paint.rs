@@ -34,13 +34,14 @@ impl Class for AggregatePaint {
 }
 
 impl Element for AggregatePaint {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.incremental = arguments.keyword("INCREMENTAL")?.unwrap_or(false);
-        self.bits = arguments.positional("BITS")?.unwrap_or(8);
-        if !(1..=8).contains(&self.bits) {
-            return Err(ConfigError::at(0, "BITS: expected 1 to 8"));
+    arguments! { this, given;
+        positional "BITS": u32 = 8 => this.bits;
+        keyword "INCREMENTAL": bool = false => this.incremental;
+        then {
+            if !(1..=8).contains(&this.bits) {
+                return Err(ConfigError::at(0, "BITS: expected 1 to 8"));
+            }
         }
-        arguments.finish()
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

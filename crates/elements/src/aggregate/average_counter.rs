@@ -74,16 +74,17 @@ impl AverageCounter {
 }
 
 impl Element for AverageCounter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let seconds: f64 = arguments.positional("IGNORE")?.unwrap_or(0.0);
-        // A negative number is 0, and one that is too large the largest.
-        self.ignore_ns = (seconds * 1e9) as u64;
-        let checksum = arguments.positional("LINK_FCS")?.unwrap_or(true);
-        self.beside = PREAMBLE_AND_GAP + if checksum { CHECKSUM } else { 0 };
-        let most: u32 = arguments.keyword("MAX")?.unwrap_or(0);
-        self.most_ns = if most == 0 { u64::MAX } else { u64::from(most) * 1_000_000_000 };
-        arguments.keyword::<u32>("THRESHOLD")?;
-        arguments.finish()
+    arguments! { this, given;
+        let seconds = positional "IGNORE": f64 = 0.0;
+        let checksum = positional "LINK_FCS": bool = true;
+        let most = keyword "MAX": u32 = 0;
+        keyword "THRESHOLD": u32 => _;
+        then {
+            // A negative number is 0, and one that is too large the largest.
+            this.ignore_ns = (seconds * 1e9) as u64;
+            this.beside = PREAMBLE_AND_GAP + if checksum { CHECKSUM } else { 0 };
+            this.most_ns = if most == 0 { u64::MAX } else { u64::from(most) * 1_000_000_000 };
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

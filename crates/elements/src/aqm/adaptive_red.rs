@@ -41,14 +41,16 @@ impl Class for AdaptiveRED {
 }
 
 impl Element for AdaptiveRED {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let watched = Watched::configure(arguments)?;
-        let stability = arguments.keyword("STABILITY")?.unwrap_or(4);
-        let target = arguments.mandatory::<u32>("TARGET")?.max(LEAST);
-        let probability = arguments.mandatory("MAX_P")?;
-        let (min, max) = (target / 2, target.saturating_add(target / 2));
-        self.0 = RED::of(watched, min, max, probability, stability)?;
-        arguments.finish()
+    arguments! { this, given;
+        let target = mandatory "TARGET": u32;
+        let probability = mandatory "MAX_P": f64;
+        let watched = keyword "QUEUES": "names of queues", by Watched::read;
+        let stability = keyword "STABILITY": u32 = 4;
+        then {
+            let target = target.max(LEAST);
+            let (min, max) = (target / 2, target.saturating_add(target / 2));
+            this.0 = RED::of(watched, min, max, probability, stability)?;
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -69,16 +71,7 @@ impl Element for AdaptiveRED {
         self.0.pull(port, max, batch, context);
     }
 
-    delegate!(reading 0);
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        self.0.write(handler, value, context)
-    }
+    delegate!(handlers 0);
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ use crate::shared::fields::Annotations;
 use crate::shared::values::Time;
 
 /// Keeps queues short by dropping packets that left them late.
+#[derive(Default)]
 pub(crate) struct CoDel {
     watched: Watched,
     target_ns: u64,
@@ -44,22 +45,6 @@ pub(crate) struct CoDel {
     count: u32,
     last_count: u32,
     drops: u64,
-}
-
-impl Default for CoDel {
-    fn default() -> CoDel {
-        CoDel {
-            watched: Watched::default(),
-            target_ns: 5_000_000,
-            interval_ns: 100_000_000,
-            above_until_ns: None,
-            dropping: false,
-            next_drop_ns: 0,
-            count: 0,
-            last_count: 0,
-            drops: 0,
-        }
-    }
 }
 
 impl Class for CoDel {
@@ -123,15 +108,10 @@ impl CoDel {
 }
 
 impl Element for CoDel {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.watched = Watched::configure(arguments)?;
-        for (name, place) in [("TARGET", &mut self.target_ns), ("INTERVAL", &mut self.interval_ns)]
-        {
-            if let Some(time) = arguments.positional::<Time>(name)? {
-                *place = time.nanoseconds();
-            }
-        }
-        arguments.finish()
+    arguments! { this, given;
+        positional "TARGET": Time = Time(5_000_000), with Time::nanoseconds => this.target_ns;
+        positional "INTERVAL": Time = Time(100_000_000), with Time::nanoseconds => this.interval_ns;
+        keyword "QUEUES": "names of queues", by Watched::read => this.watched;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

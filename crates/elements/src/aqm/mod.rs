@@ -15,8 +15,8 @@ struct Watched {
 }
 
 impl Watched {
-    fn configure(arguments: &mut Arguments<'_>) -> Result<Watched, ConfigError> {
-        let names: String = arguments.keyword("QUEUES")?.unwrap_or_default();
+    fn read(name: &'static str, given: &mut Arguments<'_>) -> Result<Watched, ConfigError> {
+        let names: String = given.keyword(name)?.unwrap_or_default();
         let wanted = names.split_whitespace().map(str::to_owned).collect();
         Ok(Watched { wanted, queues: Vec::new() })
     }

@@ -31,8 +31,6 @@
 //! ## See also
 //! `CoDel`, `Queue`, `RandomSample`
 
-use std::any::Any;
-
 use super::Watched;
 use crate::prelude::*;
 use crate::shared::common::part;
@@ -195,19 +193,20 @@ impl RED {
 }
 
 impl Element for RED {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.watched = Watched::configure(arguments)?;
-        let stability = arguments.keyword::<u32>("STABILITY")?.unwrap_or(4);
-        self.gentle = arguments.keyword("GENTLE")?.unwrap_or(true);
-        self.min = arguments.mandatory("MIN_THRESH")?;
-        self.max = arguments.mandatory("MAX_THRESH")?;
-        self.max_p = arguments.mandatory("MAX_P")?;
-        RED::check(self.min, self.max, self.max_p).map_err(ConfigError::other)?;
-        if stability > 16 {
-            return Err(ConfigError::other("STABILITY must be between 0 and 16"));
+    arguments! { this, given;
+        mandatory "MIN_THRESH": u32 => this.min;
+        mandatory "MAX_THRESH": u32 => this.max;
+        mandatory "MAX_P": f64 => this.max_p;
+        keyword "QUEUES": "names of queues", by Watched::read => this.watched;
+        let stability = keyword "STABILITY": u32 = 4;
+        keyword "GENTLE": bool = true => this.gentle;
+        then {
+            RED::check(this.min, this.max, this.max_p).map_err(ConfigError::other)?;
+            if stability > 16 {
+                return Err(ConfigError::other("STABILITY must be between 0 and 16"));
+            }
+            this.stability = stability as i32;
         }
-        self.stability = stability as i32;
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -240,10 +239,8 @@ impl Element for RED {
         read "queues" => this.watched.names(context);
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<RED>() {
-            self.average = old.average;
-        }
+    keep! { this, old;
+        average;
     }
 }
 

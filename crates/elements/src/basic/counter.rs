@@ -23,11 +23,9 @@
 //! ## See also
 //! `Discard`
 
-use std::any::Any;
-
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, HandlerError, InitContext,
-    handlers,
+    arguments, handlers, keep,
 };
 
 use crate::control::script::shift_word;
@@ -143,13 +141,9 @@ impl Counter {
 }
 
 impl Element for Counter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        for (name, call) in
-            [("COUNT_CALL", &mut self.count_call), ("BYTE_COUNT_CALL", &mut self.byte_count_call)]
-        {
-            *call = Call::read(name, arguments)?;
-        }
-        arguments.finish()
+    arguments! { this, given;
+        keyword "COUNT_CALL": "'N HANDLER [VALUE]'", by Call::read => this.count_call;
+        keyword "BYTE_COUNT_CALL": "'N HANDLER [VALUE]'", by Call::read => this.byte_count_call;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -187,11 +181,11 @@ impl Element for Counter {
         button "reset_counts" [UNCOMMON] => this.reset(context);
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<Counter>() {
-            let calls = (self.count_call.take(), self.byte_count_call.take());
-            *self = std::mem::take(old);
-            (self.count_call, self.byte_count_call) = calls;
+    keep! { this, old;
+        then {
+            let calls = (this.count_call.take(), this.byte_count_call.take());
+            *this = std::mem::take(old);
+            (this.count_call, this.byte_count_call) = calls;
         }
     }
 }

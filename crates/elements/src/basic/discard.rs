@@ -23,13 +23,14 @@
 //! `Idle`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, Signal,
+    Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, Signal, arguments,
     handlers,
 };
 
 use crate::shared::common::pull_turn;
 
 /// Drops packets.
+#[derive(Default)]
 pub(crate) struct Discard {
     count: u64,
     active: bool,
@@ -37,21 +38,14 @@ pub(crate) struct Discard {
     packets: Signal,
 }
 
-impl Default for Discard {
-    fn default() -> Discard {
-        Discard { count: 0, active: true, burst: 0, packets: Signal::default() }
-    }
-}
-
 impl Class for Discard {
     const INFO: ClassInfo = ClassInfo::new("Discard", "1/0").inline().consumes().keeps_long();
 }
 
 impl Element for Discard {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.burst = arguments.keyword("BURST")?.unwrap_or(0);
-        arguments.finish()
+    arguments! { this, given;
+        keyword "ACTIVE": bool = true => this.active;
+        keyword "BURST": usize = 0 => this.burst;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

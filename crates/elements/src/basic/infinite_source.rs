@@ -29,14 +29,15 @@
 //! `RatedSource`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, Notifies,
-    Signal, handlers, parse,
+    Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, Notifies, Signal,
+    arguments, handlers, parse,
 };
 
 use crate::shared::common::Data;
 use crate::shared::handler_call::HandlerCall;
 
 /// Makes packets as fast as it can.
+#[derive(Default)]
 pub(crate) struct InfiniteSource {
     data: Data,
     limit: i64,
@@ -53,23 +54,6 @@ pub(crate) struct InfiniteSource {
 
 /// Packets of a turn, where they may go in batches.
 const BURST: usize = 32;
-
-impl Default for InfiniteSource {
-    fn default() -> InfiniteSource {
-        InfiniteSource {
-            data: Data::default(),
-            limit: -1,
-            burst: 0,
-            active: true,
-            stop: false,
-            end_call: None,
-            timestamp: None,
-            count: 0,
-            told: false,
-            room: Signal::default(),
-        }
-    }
-}
 
 impl Class for InfiniteSource {
     const INFO: ClassInfo = ClassInfo::new("InfiniteSource", "0/1")
@@ -114,17 +98,18 @@ impl InfiniteSource {
 }
 
 impl Element for InfiniteSource {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let length = arguments.keyword("LENGTH")?.or(arguments.keyword("DATASIZE")?);
-        self.data = Data::new(arguments.positional("DATA")?, length);
-        self.limit = arguments.positional("LIMIT")?.unwrap_or(-1);
-        self.burst = arguments.positional("BURST")?.unwrap_or(0);
-        self.active = arguments.positional("ACTIVE")?.unwrap_or(true);
-        self.stop = arguments.keyword("STOP")?.unwrap_or(false);
-        self.end_call =
-            HandlerCall::parse(&arguments.keyword::<String>("END_CALL")?.unwrap_or_default());
-        self.timestamp = arguments.keyword("TIMESTAMP")?;
-        arguments.finish()
+    arguments! { this, given;
+        let data = positional "DATA": Vec<u8>;
+        positional "LIMIT": i64 = -1 => this.limit;
+        positional "BURST": usize = 0 => this.burst;
+        positional "ACTIVE": bool = true => this.active;
+        let length = keyword "LENGTH" | "DATASIZE": usize;
+        keyword "STOP": bool = false => this.stop;
+        keyword "END_CALL": "'HANDLER [VALUE]'", by HandlerCall::read => this.end_call;
+        keyword "TIMESTAMP": bool => this.timestamp;
+        then {
+            this.data = Data::new(data, length);
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -28,13 +28,14 @@
 //! `InfiniteSource`
 
 use europa_engine::{
-    Arguments, BATCH, Class, ClassInfo, ConfigError, Context, Element, InitContext, handlers, parse,
+    BATCH, Class, ClassInfo, ConfigError, Context, Element, InitContext, arguments, handlers, parse,
 };
 
 use crate::shared::common::Data;
 use crate::shared::values::Bandwidth;
 
 /// Makes packets at a rate.
+#[derive(Default)]
 pub(crate) struct RatedSource {
     data: Data,
     rate: u32,
@@ -44,20 +45,6 @@ pub(crate) struct RatedSource {
     count: u64,
     /// When the next packet is due.
     next_ns: u64,
-}
-
-impl Default for RatedSource {
-    fn default() -> RatedSource {
-        RatedSource {
-            data: Data::default(),
-            rate: 10,
-            limit: -1,
-            active: true,
-            stop: false,
-            count: 0,
-            next_ns: 0,
-        }
-    }
 }
 
 impl Class for RatedSource {
@@ -95,20 +82,23 @@ impl RatedSource {
 }
 
 impl Element for RatedSource {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let length = arguments.keyword("LENGTH")?.or(arguments.keyword("DATASIZE")?);
-        self.data = Data::new(arguments.positional("DATA")?, length);
-        self.rate = arguments.positional("RATE")?.unwrap_or(10);
-        self.limit = arguments.positional("LIMIT")?.unwrap_or(-1);
-        self.active = arguments.positional("ACTIVE")?.unwrap_or(true);
-        self.stop = arguments.keyword("STOP")?.unwrap_or(false);
-        if let Some(Bandwidth(bandwidth)) = arguments.keyword("BANDWIDTH")?
-            && bandwidth > 0
-        {
-            let rate = bandwidth / self.data.length().max(1) as u64;
-            self.rate = u32::try_from(rate).unwrap_or(u32::MAX);
+    arguments! { this, given;
+        let data = positional "DATA": Vec<u8>;
+        positional "RATE": u32 = 10 => this.rate;
+        positional "LIMIT": i64 = -1 => this.limit;
+        positional "ACTIVE": bool = true => this.active;
+        let length = keyword "LENGTH" | "DATASIZE": usize;
+        keyword "STOP": bool = false => this.stop;
+        let bandwidth = keyword "BANDWIDTH": Bandwidth;
+        then {
+            this.data = Data::new(data, length);
+            if let Some(Bandwidth(bandwidth)) = bandwidth
+                && bandwidth > 0
+            {
+                let rate = bandwidth / this.data.length().max(1) as u64;
+                this.rate = u32::try_from(rate).unwrap_or(u32::MAX);
+            }
         }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -198,22 +198,23 @@ impl EtherSpanTree {
 }
 
 impl Element for EtherSpanTree {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.address = arguments.mandatory("ADDR")?;
-        self.suppressors =
-            [arguments.mandatory("INPUT_SUPPRESSOR")?, arguments.mandatory("OUTPUT_SUPPRESSOR")?];
-        self.switch = arguments.mandatory("SWITCH")?;
-        let new = Port {
-            state: State::Block,
-            since_ns: 0,
-            acknowledges: false,
-            message: Message::worst(),
-        };
-        self.ports = vec![new; arguments.outputs()];
-        if arguments.inputs() != arguments.outputs() {
-            return Err(ConfigError::other("needs as many outputs as inputs"));
+    arguments! { this, given;
+        mandatory "ADDR": [u8; 6] => this.address;
+        mandatory "INPUT_SUPPRESSOR": String => this.suppressors[0];
+        mandatory "OUTPUT_SUPPRESSOR": String => this.suppressors[1];
+        mandatory "SWITCH": String => this.switch;
+        then {
+            let new = Port {
+                state: State::Block,
+                since_ns: 0,
+                acknowledges: false,
+                message: Message::worst(),
+            };
+            this.ports = vec![new; given.outputs()];
+            if given.inputs() != given.outputs() {
+                return Err(ConfigError::other("needs as many outputs as inputs"));
+            }
         }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -32,12 +32,12 @@
 //! ## See also
 //! `FromDevice`, `ToDevice`, `Tee`
 
-use std::any::Any;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Packet, handlers, parse,
+    ArgumentSet, Batch, Class, ClassInfo, ConfigError, Context, Element, Packet, arguments,
+    handlers, keep, parse,
 };
 use europa_packet::{EthernetHeader, Header, MacAddr};
 
@@ -156,24 +156,6 @@ impl EtherSwitch {
         }
     }
 
-    /// Reads the arguments, for any number of outputs.
-    pub(crate) fn configure_for(
-        &mut self,
-        arguments: &mut Arguments<'_>,
-    ) -> Result<(), ConfigError> {
-        if let Some(time) = arguments.positional::<Duration>("TIMEOUT")? {
-            self.timeout_ns = nanoseconds(time);
-        }
-        let capacity: usize = arguments.keyword("CAPACITY")?.unwrap_or(8192);
-        if capacity > MOST {
-            return Err(ConfigError::other(format!("CAPACITY: at most {MOST}")));
-        }
-        self.reserved = arguments.keyword("RESERVED")?.unwrap_or(true);
-        let sets = capacity.div_ceil(WAYS).max(1).next_power_of_two();
-        self.table = vec![[Heard::default(); WAYS]; sets];
-        arguments.finish()
-    }
-
     /// Sends a frame to all LANs but its own.
     fn flood(&mut self, packet: Packet, from: usize, context: &mut Context<'_>) {
         self.flooded += 1;
@@ -201,13 +183,30 @@ impl EtherSwitch {
     }
 }
 
-impl Element for EtherSwitch {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.configure_for(arguments)?;
-        if arguments.inputs() != arguments.outputs() {
-            return Err(ConfigError::other("needs as many outputs as inputs"));
+impl ArgumentSet for EtherSwitch {
+    arguments! { set this, given;
+        positional "TIMEOUT": Duration = Duration::from_secs(300), with nanoseconds
+            => this.timeout_ns;
+        let capacity = keyword "CAPACITY": usize = 8192;
+        keyword "RESERVED": bool = true => this.reserved;
+        then {
+            if capacity > MOST {
+                return Err(ConfigError::other(format!("CAPACITY: at most {MOST}")));
+            }
+            let sets = capacity.div_ceil(WAYS).max(1).next_power_of_two();
+            this.table = vec![[Heard::default(); WAYS]; sets];
         }
-        Ok(())
+    }
+}
+
+impl Element for EtherSwitch {
+    arguments! { this, given;
+        set EtherSwitch => *this;
+        then {
+            if given.inputs() != given.outputs() {
+                return Err(ConfigError::other("needs as many outputs as inputs"));
+            }
+        }
     }
 
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
@@ -244,10 +243,10 @@ impl Element for EtherSwitch {
         button "clear" => this.table.fill([Heard::default(); WAYS]);
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<EtherSwitch>() {
+    keep! { this, old;
+        then {
             for heard in old.table.iter().flatten().filter(|heard| heard.address != 0) {
-                self.learn(heard.address, heard.port, heard.at_ns);
+                this.learn(heard.address, heard.port, heard.at_ns);
             }
         }
     }

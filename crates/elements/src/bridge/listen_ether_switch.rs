@@ -33,11 +33,13 @@ impl Class for ListenEtherSwitch {
 }
 
 impl Element for ListenEtherSwitch {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        if arguments.outputs() != arguments.inputs() + 1 {
-            return Err(ConfigError::other("needs one output more than inputs"));
+    arguments! { this, given;
+        set EtherSwitch => this.0;
+        then {
+            if given.outputs() != given.inputs() + 1 {
+                return Err(ConfigError::other("needs one output more than inputs"));
+            }
         }
-        self.0.configure_for(arguments)
     }
 
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
@@ -50,20 +52,11 @@ impl Element for ListenEtherSwitch {
         self.0.push(port, batch, context);
     }
 
-    delegate!(reading 0);
+    delegate!(handlers 0);
 
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        self.0.write(handler, value, context)
-    }
-
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn std::any::Any).downcast_mut::<ListenEtherSwitch>() {
-            self.0.take_state(&mut old.0);
+    keep! { this, old;
+        then {
+            this.0.take_state(&mut old.0);
         }
     }
 }

@@ -63,9 +63,9 @@ fn judge(packet: &Packet, at: usize) -> Option<usize> {
 }
 
 impl Element for CheckARPHeader {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.offset = arguments.positional("OFFSET")?.unwrap_or(0);
-        self.checks.configure(arguments)
+    arguments! { this, given;
+        positional "OFFSET": usize = 0 => this.offset;
+        set Checks => this.checks;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -24,9 +24,7 @@
 
 use std::net::Ipv6Addr;
 
-use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Packet, handlers,
-};
+use europa_engine::{Batch, Class, ClassInfo, Context, Element, Packet, arguments, handlers};
 
 use crate::shared::common::part;
 use europa_packet::{Header, Ipv6Header};
@@ -74,13 +72,14 @@ impl CheckIP6Header {
 }
 
 impl Element for CheckIP6Header {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let text: String = arguments.positional("BADADDRS")?.unwrap_or_default();
-        self.offset = arguments.positional("OFFSET")?.unwrap_or(0);
-        for word in text.split_whitespace() {
-            self.bad.push(arguments.value::<Ipv6Addr>("BADADDRS", 0, word)?.octets());
+    arguments! { this, given;
+        let text = positional "BADADDRS": String = String::new();
+        positional "OFFSET": usize = 0 => this.offset;
+        then {
+            for word in text.split_whitespace() {
+                this.bad.push(given.value::<Ipv6Addr>("BADADDRS", 0, word)?.octets());
+            }
         }
-        arguments.finish()
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -32,8 +32,8 @@
 use std::net::Ipv4Addr;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Ipv4Prefix, Packet,
-    Verdict, handlers,
+    ArgumentSet, Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element,
+    Ipv4Prefix, Packet, Verdict, arguments, handlers,
 };
 use europa_pool::packet::annotation::DST_IP;
 
@@ -201,35 +201,44 @@ impl Each for CheckIPHeader {
     }
 }
 
+impl ArgumentSet for CheckIPHeader {
+    arguments! { set this, given;
+        // OFFSET alone, or bad sources and OFFSET.
+        let first = positional "BADSRC": String;
+        let offset = positional "OFFSET": u32;
+        let interfaces = keyword_list "INTERFACES": Ipv4Prefix;
+        let good = keyword "GOODDST": String;
+        keyword "CHECKSUM": bool = true => this.checksum;
+        keyword "VERBOSE": bool = false => this.verbose;
+        keyword "DETAILS": bool => _;
+        then {
+            for prefix in &interfaces {
+                this.bad_sources.push(prefix.network() | !prefix.mask());
+                this.good_destinations.push(u32::from(prefix.address));
+            }
+            if !interfaces.is_empty() {
+                this.bad_sources.extend([0, u32::MAX]);
+            }
+            if let Some(text) = good {
+                this.good_destinations = Self::addresses(given, "GOODDST", &text)?;
+            }
+            if let Some(text) = first {
+                match given.value::<u32>("OFFSET", 0, &text) {
+                    Ok(offset) => this.offset = offset,
+                    Err(_) => this.bad_sources = Self::addresses(given, "BADSRC", &text)?,
+                }
+            }
+            if let Some(offset) = offset {
+                this.offset = offset;
+            }
+            this.bad_bits = this.bad_sources.iter().fold(0, |bits, source| bits | bit(*source));
+        }
+    }
+}
+
 impl Element for CheckIPHeader {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        if let Some(interfaces) = arguments.keyword::<String>("INTERFACES")? {
-            for word in interfaces.split_whitespace() {
-                let prefix: Ipv4Prefix = arguments.value("INTERFACES", 0, word)?;
-                self.bad_sources.push(prefix.network() | !prefix.mask());
-                self.good_destinations.push(u32::from(prefix.address));
-            }
-            self.bad_sources.extend([0, u32::MAX]);
-        }
-        if let Some(text) = arguments.keyword::<String>("GOODDST")? {
-            self.good_destinations = Self::addresses(arguments, "GOODDST", &text)?;
-        }
-        self.offset = arguments.keyword("OFFSET")?.unwrap_or(0);
-        self.checksum = arguments.keyword("CHECKSUM")?.unwrap_or(true);
-        self.verbose = arguments.keyword("VERBOSE")?.unwrap_or(false);
-        arguments.keyword::<bool>("DETAILS")?;
-        // By position: OFFSET alone, or bad sources and OFFSET.
-        if let Some(text) = arguments.positional::<String>("BADSRC")? {
-            match arguments.value::<u32>("OFFSET", 0, &text) {
-                Ok(offset) => self.offset = offset,
-                Err(_) => self.bad_sources = Self::addresses(arguments, "BADSRC", &text)?,
-            }
-        }
-        if let Some(offset) = arguments.positional("OFFSET")? {
-            self.offset = offset;
-        }
-        self.bad_bits = self.bad_sources.iter().fold(0, |bits, source| bits | bit(*source));
-        arguments.finish()
+    arguments! { this, given;
+        set CheckIPHeader => *this;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -19,7 +19,7 @@
 //! ## See also
 //! `IPFragmenter`, `ICMP6Error`
 
-use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, handlers};
+use europa_engine::{Batch, Class, ClassInfo, Context, Element, arguments, handlers};
 
 /// Lets short packets pass.
 #[derive(Default)]
@@ -33,9 +33,8 @@ impl Class for CheckLength {
 }
 
 impl Element for CheckLength {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.length = arguments.mandatory("LENGTH")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "LENGTH": usize => this.length;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -20,9 +20,9 @@
 //! ## See also
 //! `Paint`, `PaintTee`
 
-use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, handlers};
+use europa_engine::{Batch, Class, ClassInfo, Context, Element, arguments, handlers};
 
-use crate::shared::common::annotation;
+use crate::shared::annotation::Annotation;
 
 /// Tells packets apart by paint.
 #[derive(Default)]
@@ -37,10 +37,9 @@ impl Class for CheckPaint {
 }
 
 impl Element for CheckPaint {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.colour = arguments.mandatory("COLOR")?;
-        self.annotation = annotation(arguments)?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "COLOR": u8 => this.colour;
+        positional "ANNO": Annotation<1> = Annotation::PAINT => Annotation(this.annotation);
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

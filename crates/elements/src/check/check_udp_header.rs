@@ -55,8 +55,8 @@ fn judge(packet: &Packet) -> Option<usize> {
 }
 
 impl Element for CheckUDPHeader {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.configure(arguments)
+    arguments! { this, given;
+        set Checks => this.0;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

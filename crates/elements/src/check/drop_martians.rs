@@ -27,8 +27,7 @@
 use std::net::Ipv4Addr;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict,
-    handlers,
+    Batch, Class, ClassInfo, Context, Each, Element, Packet, Verdict, arguments, handlers,
 };
 use europa_packet::{Header, Ipv4Header};
 
@@ -79,15 +78,16 @@ impl Each for DropMartians {
 }
 
 impl Element for DropMartians {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let text: String = arguments.positional("ADDRESSES")?.unwrap_or_default();
-        for word in text.split_whitespace() {
-            let address = arguments.value::<Ipv4Addr>("ADDRESSES", 0, word)?;
-            self.bad.push(address.into());
+    arguments! { this, given;
+        let text = positional "ADDRESSES": String = String::new();
+        then {
+            for word in text.split_whitespace() {
+                let address = given.value::<Ipv4Addr>("ADDRESSES", 0, word)?;
+                this.bad.push(address.into());
+            }
+            this.bad.sort_unstable();
+            this.filter = this.bad.iter().fold(0, |filter, address| filter | 1 << (address & 63));
         }
-        self.bad.sort_unstable();
-        self.filter = self.bad.iter().fold(0, |filter, address| filter | 1 << (address & 63));
-        arguments.finish()
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -57,12 +57,11 @@ impl HostEtherFilter {
 }
 
 impl Element for HostEtherFilter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.offset = arguments.keyword("OFFSET")?.unwrap_or(0);
-        self.address = arguments.mandatory("ETHER")?;
-        self.drop_own = arguments.positional("DROP_OWN")?.unwrap_or(false);
-        self.drop_other = arguments.positional("DROP_OTHER")?.unwrap_or(true);
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "ETHER": [u8; 6] => this.address;
+        positional "DROP_OWN": bool = false => this.drop_own;
+        positional "DROP_OTHER": bool = true => this.drop_other;
+        keyword "OFFSET": usize = 0 => this.offset;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -14,7 +14,7 @@ pub(crate) mod drop_martians;
 pub(crate) mod host_ether_filter;
 pub(crate) mod set_crc32;
 
-use europa_engine::{Arguments, Batch, ConfigError, Context, Packet};
+use europa_engine::{ArgumentSet, Batch, Context, Packet, arguments};
 
 /// The common part of elements that check headers: counts by reason, and a line in the log.
 pub(crate) struct Checks {
@@ -23,15 +23,16 @@ pub(crate) struct Checks {
     verbose: bool,
 }
 
+impl ArgumentSet for Checks {
+    arguments! { set this, given;
+        keyword "VERBOSE": bool = false => this.verbose;
+        keyword "DETAILS": bool => _;
+    }
+}
+
 impl Checks {
     fn new(reasons: &'static [&'static str]) -> Checks {
         Checks { reasons, drops: vec![0; reasons.len()], verbose: false }
-    }
-
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.verbose = arguments.keyword("VERBOSE")?.unwrap_or(false);
-        arguments.keyword::<bool>("DETAILS")?;
-        arguments.finish()
     }
 
     /// Sends packets out of output 1 for which `judge` gives the number of a reason.

@@ -27,7 +27,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use europa_engine::{
-    Arguments, Class, ClassInfo, ConfigError, Element, Ipv4Prefix, Ipv6Prefix, Phase,
+    Arguments, Class, ClassInfo, ConfigError, Element, Ipv4Prefix, Ipv6Prefix, Phase, arguments,
 };
 
 use crate::control::script::shift_word;
@@ -93,37 +93,39 @@ fn note<T>(place: &mut Option<T>, given: &mut bool, found: Option<T>, sure: bool
 }
 
 impl Element for AddressInfo {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        for (index, argument) in arguments.rest() {
-            let mut rest = argument;
-            let name = shift_word(&mut rest);
-            if name.is_empty() {
-                continue;
-            }
-            if rest.is_empty() {
-                arguments.error(ConfigError::at(index, "expected 'NAME [ADDRS]'"));
-            }
-            // By kind: whether an earlier word of this argument has given one.
-            let mut given = [false; 5];
-            while !rest.is_empty() {
-                let word = shift_word(&mut rest);
-                let found = Found::read(arguments, name, word);
-                let sure = found.kinds() == 1;
-                if found.kinds() == 0 {
-                    let message = format!("\"{name}\" '{word}' is not a recognized address");
-                    arguments.error(ConfigError::at(index, message));
+    arguments! { this, given;
+        let texts = rest "NAME": "'NAME ADDRESS [ADDRESS ...]'";
+        then {
+            for (index, argument) in texts {
+                let mut rest = argument;
+                let name = shift_word(&mut rest);
+                if name.is_empty() {
                     continue;
                 }
-                let entry = arguments.names().entry(name);
-                let [mac, ipv4, ipv4_prefix, ipv6, ipv6_prefix] = &mut given;
-                note(&mut entry.mac, mac, found.mac, sure);
-                note(&mut entry.ipv4, ipv4, found.ipv4, sure);
-                note(&mut entry.ipv4_prefix, ipv4_prefix, found.ipv4_prefix, sure);
-                note(&mut entry.ipv6, ipv6, found.ipv6, sure);
-                note(&mut entry.ipv6_prefix, ipv6_prefix, found.ipv6_prefix, sure);
+                if rest.is_empty() {
+                    given.error(ConfigError::at(index, "expected 'NAME [ADDRS]'"));
+                }
+                // By kind: whether an earlier word of this argument has given one.
+                let mut known = [false; 5];
+                while !rest.is_empty() {
+                    let word = shift_word(&mut rest);
+                    let found = Found::read(given, name, word);
+                    let sure = found.kinds() == 1;
+                    if found.kinds() == 0 {
+                        let message = format!("\"{name}\" '{word}' is not a recognized address");
+                        given.error(ConfigError::at(index, message));
+                        continue;
+                    }
+                    let entry = given.names().entry(name);
+                    let [mac, ipv4, ipv4_prefix, ipv6, ipv6_prefix] = &mut known;
+                    note(&mut entry.mac, mac, found.mac, sure);
+                    note(&mut entry.ipv4, ipv4, found.ipv4, sure);
+                    note(&mut entry.ipv4_prefix, ipv4_prefix, found.ipv4_prefix, sure);
+                    note(&mut entry.ipv6, ipv6, found.ipv6, sure);
+                    note(&mut entry.ipv6_prefix, ipv6_prefix, found.ipv6_prefix, sure);
+                }
             }
         }
-        Ok(())
     }
 }
 

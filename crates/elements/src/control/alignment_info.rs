@@ -19,7 +19,7 @@
 //! ## See also
 //! `AddressInfo`
 
-use europa_engine::{Arguments, Class, ClassInfo, ConfigError, Element, Phase};
+use europa_engine::{Class, ClassInfo, Element, Phase, arguments};
 
 /// Accepts declarations of alignment.
 #[derive(Default)]
@@ -31,12 +31,14 @@ impl Class for AlignmentInfo {
 }
 
 impl Element for AlignmentInfo {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        for (index, text) in arguments.rest() {
-            if text.is_empty() {
-                arguments.warn(format!("empty configuration argument {index}"));
+    arguments! { this, given;
+        let texts = rest "ELEMENT": "anything";
+        then {
+            for (index, text) in texts {
+                if text.is_empty() {
+                    given.warn(format!("empty configuration argument {index}"));
+                }
             }
         }
-        Ok(())
     }
 }

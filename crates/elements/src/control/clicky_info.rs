@@ -29,9 +29,8 @@ impl Class for ClickyInfo {
 }
 
 impl Element for ClickyInfo {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        arguments.rest();
-        Ok(())
+    arguments! { this, given;
+        let _anything = rest "SETTING": "anything";
     }
 }
 

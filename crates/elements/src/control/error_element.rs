@@ -18,7 +18,7 @@
 //! ## See also
 //! `Message`
 
-use europa_engine::{Arguments, Class, ClassInfo, ConfigError, Element, InitContext};
+use europa_engine::{Class, ClassInfo, ConfigError, Element, InitContext, arguments};
 
 /// Never starts.
 #[derive(Default)]
@@ -29,9 +29,8 @@ impl Class for Error {
 }
 
 impl Element for Error {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        arguments.rest();
-        Ok(())
+    arguments! { this, given;
+        let _anything = rest "TEXT": "anything";
     }
 
     fn initialize(&mut self, _: &mut InitContext<'_>) -> Result<(), ConfigError> {

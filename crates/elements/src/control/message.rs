@@ -20,7 +20,7 @@
 //! ## See also
 //! `Error`
 
-use europa_engine::{Arguments, Class, ClassInfo, ConfigError, Element, InitContext};
+use europa_engine::{Class, ClassInfo, ConfigError, Element, InitContext, arguments};
 
 /// Says something.
 #[derive(Default)]
@@ -33,17 +33,18 @@ impl Class for Message {
 }
 
 impl Element for Message {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let text: String = arguments.mandatory("MESSAGE")?;
-        let kind = arguments.positional::<String>("TYPE")?;
-        arguments.finish()?;
-        match kind.as_deref().unwrap_or("MESSAGE") {
-            "MESSAGE" => self.text = text,
-            "WARNING" => arguments.warn(text),
-            "ERROR" => return Err(ConfigError::at(0, text)),
-            other => return Err(ConfigError::other(format!("bad TYPE '{other}'"))),
+    arguments! { this, given;
+        let text = mandatory "MESSAGE": String;
+        let kind = positional "TYPE": String = "MESSAGE".to_owned();
+        then {
+            given.finish()?;
+            match kind.as_str() {
+                "MESSAGE" => this.text = text,
+                "WARNING" => given.warn(text),
+                "ERROR" => return Err(ConfigError::at(0, text)),
+                other => return Err(ConfigError::other(format!("bad TYPE '{other}'"))),
+            }
         }
-        Ok(())
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -20,7 +20,7 @@
 //! ## See also
 //! `AddressInfo`
 
-use europa_engine::{Arguments, Class, ClassInfo, ConfigError, Element, Phase};
+use europa_engine::{Class, ClassInfo, ConfigError, Element, Phase, arguments};
 
 use crate::control::script::shift_word;
 
@@ -34,36 +34,38 @@ impl Class for PortInfo {
 }
 
 impl Element for PortInfo {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        for (index, argument) in arguments.rest() {
-            let mut rest = argument.split('#').next().unwrap_or_default();
-            let name = shift_word(&mut rest);
-            if name.is_empty() {
-                continue;
-            }
-            let word = shift_word(&mut rest);
-            let (port, protocol) = word.split_once('/').unwrap_or((word, ""));
-            let (tcp, udp) = match protocol.to_ascii_lowercase().as_str() {
-                "" => (true, true),
-                "tcp" => (true, false),
-                "udp" => (false, true),
-                _ => (false, false),
-            };
-            match arguments.value::<u16>(name, index, port) {
-                Ok(port) if tcp || udp => {
-                    for name in std::iter::once(name).chain(rest.split_whitespace()) {
-                        let entry = arguments.names().entry(name);
-                        entry.tcp = tcp.then_some(port).or(entry.tcp);
-                        entry.udp = udp.then_some(port).or(entry.udp);
-                    }
+    arguments! { this, given;
+        let texts = rest "NAME": "'NAME PORT[/PROTOCOL]'";
+        then {
+            for (index, argument) in texts {
+                let mut rest = argument.split('#').next().unwrap_or_default();
+                let name = shift_word(&mut rest);
+                if name.is_empty() {
+                    continue;
                 }
-                _ => {
-                    let message = "expected 'NAME PORT[/PROTOCOL]', the protocol tcp or udp";
-                    arguments.error(ConfigError::at(index, message));
+                let word = shift_word(&mut rest);
+                let (port, protocol) = word.split_once('/').unwrap_or((word, ""));
+                let (tcp, udp) = match protocol.to_ascii_lowercase().as_str() {
+                    "" => (true, true),
+                    "tcp" => (true, false),
+                    "udp" => (false, true),
+                    _ => (false, false),
+                };
+                match given.value::<u16>(name, index, port) {
+                    Ok(port) if tcp || udp => {
+                        for name in std::iter::once(name).chain(rest.split_whitespace()) {
+                            let entry = given.names().entry(name);
+                            entry.tcp = tcp.then_some(port).or(entry.tcp);
+                            entry.udp = udp.then_some(port).or(entry.udp);
+                        }
+                    }
+                    _ => {
+                        let message = "expected 'NAME PORT[/PROTOCOL]', the protocol tcp or udp";
+                        given.error(ConfigError::at(index, message));
+                    }
                 }
             }
         }
-        Ok(())
     }
 }
 

@@ -41,9 +41,8 @@ fn unknown() -> u32 {
 }
 
 impl Element for RandomSeed {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.seed = arguments.positional("SEED")?.unwrap_or_else(unknown);
-        arguments.finish()
+    arguments! { this, given;
+        positional "SEED": u32, with |seed| seed.unwrap_or_else(unknown) => this.seed;
     }
 
     fn initialize(&mut self, _: &mut InitContext<'_>) -> Result<(), ConfigError> {

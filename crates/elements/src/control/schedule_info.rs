@@ -19,7 +19,7 @@
 //! ## See also
 //! `Unqueue`
 
-use europa_engine::{Arguments, Class, ClassInfo, ConfigError, Element, InitContext, Phase};
+use europa_engine::{Class, ClassInfo, ConfigError, Element, InitContext, Phase, arguments};
 
 use crate::control::script::shift_word;
 
@@ -40,19 +40,21 @@ impl Class for ScheduleInfo {
 }
 
 impl Element for ScheduleInfo {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        for (index, argument) in arguments.rest() {
-            let mut rest = argument;
-            let name = shift_word(&mut rest);
-            if name.is_empty() {
-                continue;
-            }
-            match arguments.value::<f64>("SHARE", index, rest) {
-                Ok(share) if share >= 0.0 => self.shares.push((index, name.to_owned(), share)),
-                _ => arguments.error(ConfigError::at(index, "expected 'ELEMENT SHARE'")),
+    arguments! { this, given;
+        let texts = rest "ELEMENT": "'ELEMENT SHARE'";
+        then {
+            for (index, argument) in texts {
+                let mut rest = argument;
+                let name = shift_word(&mut rest);
+                if name.is_empty() {
+                    continue;
+                }
+                match given.value::<f64>("SHARE", index, rest) {
+                    Ok(share) if share >= 0.0 => this.shares.push((index, name.to_owned(), share)),
+                    _ => given.error(ConfigError::at(index, "expected 'ELEMENT SHARE'")),
+                }
             }
         }
-        Ok(())
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

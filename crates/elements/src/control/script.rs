@@ -69,8 +69,8 @@ mod words;
 use std::time::Duration;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, InitContext, Names, Value,
+    Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler, HandlerError,
+    InitContext, Names, Value, arguments,
 };
 
 pub(crate) use self::words::{quoted, shift_word, unquoted};
@@ -186,43 +186,45 @@ impl<const DRIVER: bool> Element for Scripted<DRIVER>
 where
     Scripted<DRIVER>: Class,
 {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let ports = arguments.inputs() + arguments.outputs() > 0;
-        let given = arguments.keyword::<String>("TYPE")?;
-        self.kind = match given {
-            Some(text) => kind(&text).ok_or_else(|| ConfigError::other("bad TYPE"))?,
-            None if DRIVER => Kind::Driver,
-            None if ports => Kind::Packet,
-            None => Kind::Active,
-        };
-        if self.kind == Kind::Packet && arguments.inputs() == 0 {
-            return Err(ConfigError::other("PACKET script must have inputs"));
-        }
-        if self.kind != Kind::Packet && ports {
-            return Err(ConfigError::other("ports allowed only on PACKET scripts"));
-        }
-        let driver = self.kind == Kind::Driver;
-        let last = if driver { End::Stop } else { End::Done };
-        match program::parse(&arguments.rest(), last, driver) {
-            Ok(program) => self.program = program,
-            Err(errors) => {
-                for (index, message) in errors {
-                    arguments.error(ConfigError::at(index, message));
+    arguments! { this, given;
+        let form = keyword "TYPE": String;
+        let instructions = rest "INSTRUCTION": "instruction";
+        then {
+            let ports = given.inputs() + given.outputs() > 0;
+            this.kind = match form {
+                Some(text) => kind(&text).ok_or_else(|| ConfigError::other("bad TYPE"))?,
+                None if DRIVER => Kind::Driver,
+                None if ports => Kind::Packet,
+                None => Kind::Active,
+            };
+            if this.kind == Kind::Packet && given.inputs() == 0 {
+                return Err(ConfigError::other("PACKET script must have inputs"));
+            }
+            if this.kind != Kind::Packet && ports {
+                return Err(ConfigError::other("ports allowed only on PACKET scripts"));
+            }
+            let driver = this.kind == Kind::Driver;
+            let last = if driver { End::Stop } else { End::Done };
+            match program::parse(&instructions, last, driver) {
+                Ok(program) => this.program = program,
+                Err(errors) => {
+                    for (index, message) in errors {
+                        given.error(ConfigError::at(index, message));
+                    }
+                }
+            }
+            for instruction in &this.program {
+                if let Action::Init { variable, exported: true, .. } = &instruction.action {
+                    this.exports.push(variable.clone());
+                }
+                // Those that are set anywhere are empty until then.
+                if let Action::Set { variable, .. } | Action::Init { variable, .. } =
+                    &instruction.action
+                {
+                    this.variables.push((variable.clone(), String::new()));
                 }
             }
         }
-        for instruction in &self.program {
-            if let Action::Init { variable, exported: true, .. } = &instruction.action {
-                self.exports.push(variable.clone());
-            }
-            // Those that are set anywhere are empty until then.
-            if let Action::Set { variable, .. } | Action::Init { variable, .. } =
-                &instruction.action
-            {
-                self.variables.push((variable.clone(), String::new()));
-            }
-        }
-        Ok(())
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

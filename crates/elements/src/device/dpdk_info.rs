@@ -24,7 +24,6 @@
 use europa_engine::Phase;
 
 use crate::prelude::*;
-use crate::shared::accepted::accept;
 
 /// Accepts settings of DPDK.
 #[derive(Default)]
@@ -34,29 +33,24 @@ impl Class for DPDKInfo {
     const INFO: ClassInfo = ClassInfo::new("DPDKInfo", "0/0").phase(Phase::Info);
 }
 
-const KEYWORDS: &[&str] = &[
-    "NB_SOCKET_MBUF",
-    "MBUF_SIZE",
-    "MBUF_CACHE_SIZE",
-    "RX_PTHRESH",
-    "RX_HTHRESH",
-    "RX_WTHRESH",
-    "TX_PTHRESH",
-    "TX_HTHRESH",
-    "TX_WTHRESH",
-    "MEMPOOL_PREFIX",
-    "DEF_RING_NDESC",
-    "DEF_BURST_SIZE",
-    "RING_SIZE",
-    "RING_POOL_CACHE_SIZE",
-    "RING_PRIV_DATA_SIZE",
-];
-
 impl Element for DPDKInfo {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        accept(arguments, KEYWORDS)?;
-        arguments.positional::<u32>("NB_MBUF")?;
-        arguments.finish()
+    arguments! { this, given;
+        positional "NB_MBUF": u32 => _;
+        keyword "NB_SOCKET_MBUF": String => _;
+        keyword "MBUF_SIZE": String => _;
+        keyword "MBUF_CACHE_SIZE": String => _;
+        keyword "RX_PTHRESH": String => _;
+        keyword "RX_HTHRESH": String => _;
+        keyword "RX_WTHRESH": String => _;
+        keyword "TX_PTHRESH": String => _;
+        keyword "TX_HTHRESH": String => _;
+        keyword "TX_WTHRESH": String => _;
+        keyword "MEMPOOL_PREFIX": String => _;
+        keyword "DEF_RING_NDESC": String => _;
+        keyword "DEF_BURST_SIZE": String => _;
+        keyword "RING_SIZE": String => _;
+        keyword "RING_POOL_CACHE_SIZE": String => _;
+        keyword "RING_PRIV_DATA_SIZE": String => _;
     }
 }
 

@@ -34,10 +34,9 @@ impl Class for EnsureDPDKBuffer {
 }
 
 impl Element for EnsureDPDKBuffer {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        arguments.positional::<bool>("FORCE_COPY")?;
-        self.headroom = arguments.keyword("EXTRA_HEADROOM")?.unwrap_or(0);
-        arguments.finish()
+    arguments! { this, given;
+        positional "FORCE_COPY": bool => _;
+        keyword "EXTRA_HEADROOM": usize = 0 => this.headroom;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

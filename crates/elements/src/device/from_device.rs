@@ -41,24 +41,9 @@
 
 use crate::shared::fields::Annotations as _;
 use europa_engine::{
-    Arguments, BATCH, Class, ClassInfo, ConfigError, Context, Element, InitContext, PacketType,
+    BATCH, Class, ClassInfo, ConfigError, Context, Element, InitContext, PacketType, arguments,
     handlers,
 };
-
-/// Keywords with a text that say how Click reaches a device.
-const IGNORED: [&str; 11] = [
-    "METHOD",
-    "CAPTURE",
-    "BPF_FILTER",
-    "PROTOCOL",
-    "HEADROOM",
-    "ENCAP",
-    "LENGTH",
-    "UP_CALL",
-    "DOWN_CALL",
-    "ALIGNMENT",
-    "ACTIVE",
-];
 
 /// Receives from an interface.
 pub(crate) struct FromDevice {
@@ -101,19 +86,28 @@ impl Class for FromDevice {
 }
 
 impl Element for FromDevice {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.name = arguments.mandatory("DEVNAME")?;
-        self.promiscuous = arguments.positional("PROMISC")?.unwrap_or(false);
-        self.snap_length = arguments.positional("SNAPLEN")?.unwrap_or(u32::MAX);
-        for ignored in ["SNIFFER", "FORCE_IP", "OUTBOUND", "QUIET", "ALLOW_NONEXISTENT"] {
-            arguments.keyword::<bool>(ignored)?;
-        }
-        for ignored in IGNORED {
-            arguments.keyword::<String>(ignored)?;
-        }
-        self.burst = arguments.keyword("BURST")?.unwrap_or(BATCH);
-        self.timestamp = arguments.keyword("TIMESTAMP")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "DEVNAME": String => this.name;
+        positional "PROMISC": bool = false => this.promiscuous;
+        positional "SNAPLEN": u32 = u32::MAX => this.snap_length;
+        keyword "BURST": usize = BATCH => this.burst;
+        keyword "TIMESTAMP": bool => this.timestamp;
+        keyword "SNIFFER": bool => _;
+        keyword "FORCE_IP": bool => _;
+        keyword "OUTBOUND": bool => _;
+        keyword "QUIET": bool => _;
+        keyword "ALLOW_NONEXISTENT": bool => _;
+        keyword "METHOD": String => _;
+        keyword "CAPTURE": String => _;
+        keyword "BPF_FILTER": String => _;
+        keyword "PROTOCOL": String => _;
+        keyword "HEADROOM": String => _;
+        keyword "ENCAP": String => _;
+        keyword "LENGTH": String => _;
+        keyword "UP_CALL": String => _;
+        keyword "DOWN_CALL": String => _;
+        keyword "ALIGNMENT": String => _;
+        keyword "ACTIVE": String => _;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

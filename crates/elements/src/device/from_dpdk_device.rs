@@ -34,62 +34,59 @@
 
 use crate::device::from_device::FromDevice;
 use crate::prelude::*;
-use crate::shared::accepted::accept;
 
 /// Receives from an interface under a name of DPDK.
 #[derive(Default)]
 pub(crate) struct FromDPDKDevice(FromDevice);
-
-const KEYWORDS: &[&str] = &[
-    "NDESC",
-    "MAC",
-    "MTU",
-    "MODE",
-    "FLOW_ISOLATE",
-    "FLOW_RULES_FILE",
-    "VF_POOLS",
-    "MINQUEUES",
-    "MAXQUEUES",
-    "RX_INTR",
-    "MAX_RSS",
-    "RETA_SIZE",
-    "TIMESTAMP",
-    "RSS_AGGREGATE",
-    "PAINT_QUEUE",
-    "CLEAR",
-    "PAUSE",
-    "IPCO",
-    "TCO",
-    "UCO",
-    "POWER_MGMT",
-    "N_QUEUES",
-    "MAXTHREADS",
-    "VERBOSE",
-    "ACTIVE",
-    "ALLOW_NONEXISTENT",
-    "VLAN_FILTER",
-    "VLAN_STRIP",
-    "VLAN_EXTEND",
-    "LRO",
-    "JUMBO",
-    "NUMA",
-    "NUMA_NODE",
-    "SCALE",
-    "THREADOFFSET",
-];
 
 impl Class for FromDPDKDevice {
     const INFO: ClassInfo = ClassInfo::new("FromDPDKDevice", "0/1").processing("h/h");
 }
 
 impl Element for FromDPDKDevice {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        accept(arguments, KEYWORDS)?;
-        let name: String = arguments.mandatory("PORT")?;
-        arguments.positional::<i32>("QUEUE")?;
-        let promiscuous = arguments.positional("PROMISC")?.unwrap_or(true);
-        self.0 = FromDevice::of(name, promiscuous, arguments.keyword("BURST")?);
-        arguments.finish()
+    arguments! { this, given;
+        let name = mandatory "PORT": String;
+        positional "QUEUE": i32 => _;
+        let promiscuous = positional "PROMISC": bool = true;
+        let burst = keyword "BURST": usize;
+        keyword "NDESC": String => _;
+        keyword "MAC": String => _;
+        keyword "MTU": String => _;
+        keyword "MODE": String => _;
+        keyword "FLOW_ISOLATE": String => _;
+        keyword "FLOW_RULES_FILE": String => _;
+        keyword "VF_POOLS": String => _;
+        keyword "MINQUEUES": String => _;
+        keyword "MAXQUEUES": String => _;
+        keyword "RX_INTR": String => _;
+        keyword "MAX_RSS": String => _;
+        keyword "RETA_SIZE": String => _;
+        keyword "TIMESTAMP": String => _;
+        keyword "RSS_AGGREGATE": String => _;
+        keyword "PAINT_QUEUE": String => _;
+        keyword "CLEAR": String => _;
+        keyword "PAUSE": String => _;
+        keyword "IPCO": String => _;
+        keyword "TCO": String => _;
+        keyword "UCO": String => _;
+        keyword "POWER_MGMT": String => _;
+        keyword "N_QUEUES": String => _;
+        keyword "MAXTHREADS": String => _;
+        keyword "VERBOSE": String => _;
+        keyword "ACTIVE": String => _;
+        keyword "ALLOW_NONEXISTENT": String => _;
+        keyword "VLAN_FILTER": String => _;
+        keyword "VLAN_STRIP": String => _;
+        keyword "VLAN_EXTEND": String => _;
+        keyword "LRO": String => _;
+        keyword "JUMBO": String => _;
+        keyword "NUMA": String => _;
+        keyword "NUMA_NODE": String => _;
+        keyword "SCALE": String => _;
+        keyword "THREADOFFSET": String => _;
+        then {
+            this.0 = FromDevice::of(name, promiscuous, burst);
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -28,7 +28,7 @@
 //! `ToHost`, `FromDevice`
 
 use europa_engine::{
-    Arguments, BATCH, Class, ClassInfo, ConfigError, Context, Element, InitContext, handlers,
+    BATCH, Class, ClassInfo, ConfigError, Context, Element, InitContext, arguments, handlers,
 };
 
 use crate::device::to_host::host_side;
@@ -47,13 +47,16 @@ impl Class for FromHost {
 }
 
 impl Element for FromHost {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.name = arguments.mandatory("DEVNAME")?;
-        arguments.positional::<String>("ADDRESS")?;
-        for ignored in ["ETHER", "GATEWAY", "TYPE", "MTU", "HEADROOM", "SNIFFER", "CAPACITY"] {
-            arguments.keyword::<String>(ignored)?;
-        }
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "DEVNAME": String => this.name;
+        positional "ADDRESS": String => _;
+        keyword "ETHER": String => _;
+        keyword "GATEWAY": String => _;
+        keyword "TYPE": String => _;
+        keyword "MTU": String => _;
+        keyword "HEADROOM": String => _;
+        keyword "SNIFFER": String => _;
+        keyword "CAPACITY": String => _;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -26,39 +26,36 @@
 
 use crate::device::from_device::FromDevice;
 use crate::prelude::*;
-use crate::shared::accepted::accept;
 
 /// Receives from an interface under a name of netmap.
 #[derive(Default)]
 pub(crate) struct FromNetmapDevice(FromDevice);
-
-const KEYWORDS: &[&str] = &[
-    "KEEPHAND",
-    "N_QUEUES",
-    "MAXTHREADS",
-    "VERBOSE",
-    "ACTIVE",
-    "NUMA",
-    "SCALE",
-    "THREADOFFSET",
-    "MINQUEUES",
-    "MAXQUEUES",
-    "TIMESTAMP",
-];
 
 impl Class for FromNetmapDevice {
     const INFO: ClassInfo = ClassInfo::new("FromNetmapDevice", "0/1").processing("h/h");
 }
 
 impl Element for FromNetmapDevice {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        accept(arguments, KEYWORDS)?;
-        let name: String = arguments.mandatory("DEVNAME")?;
-        let name = name.strip_prefix("netmap:").unwrap_or(&name).to_owned();
-        arguments.positional::<i32>("QUEUE")?;
-        let promiscuous = arguments.positional("PROMISC")?.unwrap_or(true);
-        self.0 = FromDevice::of(name, promiscuous, arguments.keyword("BURST")?);
-        arguments.finish()
+    arguments! { this, given;
+        let name = mandatory "DEVNAME": String;
+        positional "QUEUE": i32 => _;
+        let promiscuous = positional "PROMISC": bool = true;
+        let burst = keyword "BURST": usize;
+        keyword "KEEPHAND": String => _;
+        keyword "N_QUEUES": String => _;
+        keyword "MAXTHREADS": String => _;
+        keyword "VERBOSE": String => _;
+        keyword "ACTIVE": String => _;
+        keyword "NUMA": String => _;
+        keyword "SCALE": String => _;
+        keyword "THREADOFFSET": String => _;
+        keyword "MINQUEUES": String => _;
+        keyword "MAXQUEUES": String => _;
+        keyword "TIMESTAMP": String => _;
+        then {
+            let name = name.strip_prefix("netmap:").unwrap_or(&name).to_owned();
+            this.0 = FromDevice::of(name, promiscuous, burst);
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -69,16 +66,7 @@ impl Element for FromNetmapDevice {
         self.0.run_task(context)
     }
 
-    delegate!(reading 0);
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        self.0.write(handler, value, context)
-    }
+    delegate!(handlers 0);
 }
 
 #[cfg(test)]

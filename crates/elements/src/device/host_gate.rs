@@ -35,8 +35,7 @@
 use std::net::IpAddr;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, DROP, Element, Handler, HandlerError,
-    Packet,
+    Batch, Class, ClassInfo, Context, DROP, Element, HandlerError, Packet, arguments, handlers,
 };
 use europa_packet::MacAddr;
 
@@ -229,54 +228,36 @@ fn selected6(selectors: &Selectors<u128>, frame: &[u8]) -> Option<Reason> {
 }
 
 impl Element for HostGate {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let mac: [u8; 6] = arguments.mandatory("ETH")?;
-        let (all, longest) = (self.reasons.number(UNREAD), usize::MAX);
-        self.policy = Policy { mac, all, longest, ..Policy::default() };
-        self.text = format!("mac {}\nall {UNREAD}\n", MacAddr(mac));
-        arguments.finish()
+    arguments! { this, given;
+        let mac = mandatory "ETH": [u8; 6];
+        then {
+            let (all, longest) = (this.reasons.number(UNREAD), usize::MAX);
+            this.policy = Policy { mac, all, longest, ..Policy::default() };
+            this.text = format!("mac {}\nall {UNREAD}\n", MacAddr(mac));
+        }
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
         context.forward_each(batch, |packet| self.output(packet));
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const { &[Handler::both("policy"), Handler::read("reasons"), Handler::read("drops")] }
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        _: &str,
-        _: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        Ok(match handler {
-            "policy" => self.text.clone(),
-            "reasons" => self.reasons.show(),
-            _ => {
-                let causes = [
-                    (self.dropped_down, "the interface is down"),
-                    (self.dropped_long, "longer than the MTU of the interface"),
-                    (self.dropped_foreign, "to another station"),
-                ];
-                let lines = causes.iter().filter(|(count, _)| *count > 0);
-                lines.map(|(count, cause)| format!("{count} {cause}\n")).collect()
-            }
-        })
-    }
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        _: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        let wanted = "lines of mac, down, longest, foreign, all, ip4, ip6, from or to";
-        let policy = self.read_policy(value);
-        self.policy = policy.ok_or_else(|| HandlerError::value(handler, value, wanted))?;
-        value.clone_into(&mut self.text);
-        Ok(())
+    handlers! { this, context, value;
+        both "policy" => this.text, set {
+            let wanted = "lines of mac, down, longest, foreign, all, ip4, ip6, from or to";
+            let policy = this.read_policy(value);
+            this.policy = policy.ok_or_else(|| HandlerError::value("policy", value, wanted))?;
+            value.clone_into(&mut this.text);
+        };
+        read "reasons" => this.reasons.show();
+        read "drops" => {
+            let causes = [
+                (this.dropped_down, "the interface is down"),
+                (this.dropped_long, "longer than the MTU of the interface"),
+                (this.dropped_foreign, "to another station"),
+            ];
+            let lines = causes.iter().filter(|(count, _)| *count > 0);
+            lines.map(|(count, cause)| format!("{count} {cause}\n")).collect::<String>()
+        };
     }
 }
 

@@ -31,9 +31,7 @@
 //! ## See also
 //! `ToHost`, `HostGate`, `Meter`
 
-use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, DROP, Element, Packet, handlers,
-};
+use europa_engine::{Batch, Class, ClassInfo, Context, DROP, Element, Packet, arguments, handlers};
 
 use crate::shared::rate::Rate;
 
@@ -41,7 +39,6 @@ const CLASSES: [&str; 3] = ["routing", "neighbours", "exceptions"];
 const ROUTING: usize = 0;
 const NEIGHBOURS: usize = 1;
 const EXCEPTIONS: usize = 2;
-const USUAL: [u32; 3] = [50_000, 5_000, 20_000];
 /// Interfaces with bounds of their own; further ones share the last.
 const MOST_INTERFACES: usize = 256;
 
@@ -131,14 +128,13 @@ impl HostPolice {
 }
 
 impl Element for HostPolice {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        for ((rate, name), usual) in
-            self.rates.iter_mut().zip(["ROUTING", "NEIGHBOURS", "EXCEPTIONS"]).zip(USUAL)
-        {
-            *rate = arguments.positional(name)?.unwrap_or(usual);
+    arguments! { this, given;
+        positional "ROUTING": u32 = 50_000 => this.rates[ROUTING];
+        positional "NEIGHBOURS": u32 = 5_000 => this.rates[NEIGHBOURS];
+        positional "EXCEPTIONS": u32 = 20_000 => this.rates[EXCEPTIONS];
+        then {
+            this.bounds = vec![this.rates.map(Rate::new); MOST_INTERFACES];
         }
-        self.bounds = vec![self.rates.map(Rate::new); MOST_INTERFACES];
-        arguments.finish()
     }
 
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {

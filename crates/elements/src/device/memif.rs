@@ -57,7 +57,7 @@ mod tests;
 
 use std::any::Any;
 
-use europa_engine::{Interest, Resource};
+use europa_engine::{Interest, Resource, arguments};
 use europa_memif::{Config, Role, secret};
 use europa_resource::{Kind, Place, Socket};
 
@@ -148,51 +148,52 @@ impl Memif {
     }
 }
 
-/// The power of two that a ring's size is.
-fn ring_size(arguments: &mut Arguments<'_>) -> Result<Option<u8>, ConfigError> {
-    let Some(size) = arguments.keyword::<u32>("RING_SIZE")? else { return Ok(None) };
+/// From `RING_SIZE`: the logarithm of the number of entries.
+fn ring_size(name: &'static str, given: &mut Arguments<'_>) -> Result<Option<u8>, ConfigError> {
+    let Some(size) = given.keyword::<u32>(name)? else { return Ok(None) };
     if !size.is_power_of_two() || size > 16384 {
         let wanted = "expected a power of two up to 16384";
-        return Err(ConfigError::other(format!("RING_SIZE: {wanted}, found '{size}'")));
+        return Err(ConfigError::other(format!("{name}: {wanted}, found '{size}'")));
     }
     // Below 15, as it is no more than 2 to the 14th.
     Ok(Some(size.trailing_zeros() as u8))
 }
 
 impl Element for Memif {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let path: String = arguments.mandatory("SOCKET")?;
-        let server = arguments.keyword("SERVER")?.unwrap_or(true);
-        let mut config = Config { id: arguments.keyword("ID")?.unwrap_or(0), ..Config::default() };
-        if let Some(text) = arguments.keyword::<String>("SECRET")? {
-            config.secret =
-                secret(&text).map_err(|error| ConfigError::other(format!("SECRET: {error}")))?;
+    arguments! { this, given;
+        let path = mandatory "SOCKET": String;
+        let server = keyword "SERVER": bool = true;
+        let id = keyword "ID": u32 = 0;
+        let text = keyword "SECRET": String;
+        let log2_entries = keyword "RING_SIZE": "power of two up to 16384", by ring_size;
+        let buffer_bytes = keyword "BUFFER": u32;
+        then {
+            let mut config = Config { id, ..Config::default() };
+            if let Some(text) = text {
+                config.secret =
+                    secret(&text).map_err(|error| ConfigError::other(format!("SECRET: {error}")))?;
+            }
+            config.log2_entries = log2_entries.unwrap_or(config.log2_entries);
+            config.buffer_bytes = buffer_bytes.unwrap_or(config.buffer_bytes);
+            let wrong = |error: europa_memif::ConfigError| match error.field {
+                "buffer_bytes" => format!("BUFFER: {}, found '{}'", error.wanted, error.found),
+                _ => error.to_string(),
+            };
+            config.check().map_err(|error| ConfigError::other(wrong(error)))?;
+            let buffers = u64::from(config.buffer_bytes) << (config.log2_entries + 1);
+            if !server && buffers > MOST_BUFFER_BYTES {
+                let message = format!("BUFFER: {buffers} bytes of buffers altogether; at most 128 MiB");
+                return Err(ConfigError::other(message));
+            }
+            let at = Place::parse(Kind::Memif, &path)
+                .map_err(|error| ConfigError::other(format!("SOCKET: {error}")))?;
+            let socket = Socket { kind: Kind::Memif, at, from: None };
+            let (role, resource) = match server {
+                true => (Role::Server, Resource::Listen(socket)),
+                false => (Role::Client, Resource::Connect(socket)),
+            };
+            this.connection.configure(role, config, resource);
         }
-        if let Some(log2_entries) = ring_size(arguments)? {
-            config.log2_entries = log2_entries;
-        }
-        if let Some(bytes) = arguments.keyword("BUFFER")? {
-            config.buffer_bytes = bytes;
-        }
-        let wrong = |error: europa_memif::ConfigError| match error.field {
-            "buffer_bytes" => format!("BUFFER: {}, found '{}'", error.wanted, error.found),
-            _ => error.to_string(),
-        };
-        config.check().map_err(|error| ConfigError::other(wrong(error)))?;
-        let buffers = u64::from(config.buffer_bytes) << (config.log2_entries + 1);
-        if !server && buffers > MOST_BUFFER_BYTES {
-            let message = format!("BUFFER: {buffers} bytes of buffers altogether; at most 128 MiB");
-            return Err(ConfigError::other(message));
-        }
-        let at = Place::parse(Kind::Memif, &path)
-            .map_err(|error| ConfigError::other(format!("SOCKET: {error}")))?;
-        let socket = Socket { kind: Kind::Memif, at, from: None };
-        let (role, resource) = match server {
-            true => (Role::Server, Resource::Listen(socket)),
-            false => (Role::Client, Resource::Connect(socket)),
-        };
-        self.connection.configure(role, config, resource);
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -257,12 +258,7 @@ impl Element for Memif {
         read "interrupts" => this.connection.counts().interrupts;
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<Memif>()
-            && self.connection.take(&mut old.connection)
-        {
-            std::mem::swap(&mut self.waiting, &mut old.waiting);
-            self.drops = old.drops;
-        }
+    keep! { this, old if this.connection.take(&mut old.connection);
+        waiting, drops;
     }
 }

@@ -27,10 +27,9 @@
 //! ## See also
 //! `FromDevice`, `Queue`
 
-use std::any::Any;
-
 use europa_engine::{
-    Arguments, BATCH, Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, handlers,
+    BATCH, Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, arguments,
+    handlers, keep,
 };
 
 /// Sends by an interface.
@@ -110,17 +109,16 @@ impl ToDevice {
 }
 
 impl Element for ToDevice {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.name = arguments.mandatory("DEVNAME")?;
-        self.burst = arguments.keyword("BURST")?.unwrap_or(BATCH);
-        arguments.keyword::<String>("METHOD")?;
-        for ignored in ["DEBUG", "QUIET", "NO_PAD", "ALLOW_NONEXISTENT"] {
-            arguments.keyword::<bool>(ignored)?;
-        }
-        for ignored in ["UP_CALL", "DOWN_CALL"] {
-            arguments.keyword::<String>(ignored)?;
-        }
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "DEVNAME": String => this.name;
+        keyword "BURST": usize = BATCH => this.burst;
+        keyword "DEBUG": bool => _;
+        keyword "QUIET": bool => _;
+        keyword "NO_PAD": bool => _;
+        keyword "ALLOW_NONEXISTENT": bool => _;
+        keyword "METHOD": String => _;
+        keyword "UP_CALL": String => _;
+        keyword "DOWN_CALL": String => _;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -159,10 +157,8 @@ impl Element for ToDevice {
         button "reset_counts" => (this.count, this.drops) = (0, 0);
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<ToDevice>() {
-            std::mem::swap(&mut self.waiting, &mut old.waiting);
-        }
+    keep! { this, old;
+        waiting;
     }
 }
 

@@ -31,7 +31,6 @@ use std::collections::VecDeque;
 
 use crate::device::to_device::ToDevice;
 use crate::prelude::*;
-use crate::shared::accepted::accept;
 
 /// Packets that wait if the configuration does not say.
 const WAITING: usize = 1024;
@@ -48,25 +47,6 @@ pub(crate) struct ToDPDKDevice {
     lost: u64,
 }
 
-const KEYWORDS: &[&str] = &[
-    "BLOCKING",
-    "TIMEOUT",
-    "NDESC",
-    "MAXQUEUES",
-    "N_QUEUES",
-    "MAXTHREADS",
-    "ALLOC",
-    "TSO",
-    "IPCO",
-    "TCO",
-    "UCO",
-    "VERBOSE",
-    "NUMA",
-    "ALLOW_NONEXISTENT",
-    "SCALE",
-    "THREADOFFSET",
-];
-
 impl Class for ToDPDKDevice {
     const INFO: ClassInfo = ClassInfo::new("ToDPDKDevice", "1/0");
 }
@@ -79,18 +59,33 @@ impl ToDPDKDevice {
 }
 
 impl Element for ToDPDKDevice {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        accept(arguments, KEYWORDS)?;
-        self.most = arguments.keyword("IQUEUE")?.unwrap_or(WAITING).min(MOST_WAITING);
-        let name: String = match arguments.keyword("DEVNAME")? {
-            Some(name) => name,
-            None => arguments.mandatory("PORT")?,
-        };
-        let name = name.strip_prefix("netmap:").unwrap_or(&name).to_owned();
-        arguments.positional::<i32>("QUEUE")?;
-        self.device = ToDevice::of(name, arguments.keyword("BURST")?);
-        self.waiting.reserve(self.most);
-        arguments.finish()
+    arguments! { this, given;
+        let port = positional "PORT" | "DEVNAME": String;
+        positional "QUEUE": i32 => _;
+        keyword "IQUEUE": usize = WAITING, with |most| most.min(MOST_WAITING) => this.most;
+        let burst = keyword "BURST": usize;
+        keyword "BLOCKING": String => _;
+        keyword "TIMEOUT": String => _;
+        keyword "NDESC": String => _;
+        keyword "MAXQUEUES": String => _;
+        keyword "N_QUEUES": String => _;
+        keyword "MAXTHREADS": String => _;
+        keyword "ALLOC": String => _;
+        keyword "TSO": String => _;
+        keyword "IPCO": String => _;
+        keyword "TCO": String => _;
+        keyword "UCO": String => _;
+        keyword "VERBOSE": String => _;
+        keyword "NUMA": String => _;
+        keyword "ALLOW_NONEXISTENT": String => _;
+        keyword "SCALE": String => _;
+        keyword "THREADOFFSET": String => _;
+        then {
+            let name = port.ok_or(ConfigError::Missing { name: "PORT" })?;
+            let name = name.strip_prefix("netmap:").unwrap_or(&name).to_owned();
+            this.device = ToDevice::of(name, burst);
+            this.waiting.reserve(this.most);
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -33,7 +33,7 @@
 //! `FromHost`, `FromDevice`, `ToHostSniffers`, `PollDevice`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, Packet,
+    Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, Packet, arguments,
     handlers,
 };
 
@@ -59,16 +59,15 @@ impl Class for ToHost {
 }
 
 impl Element for ToHost {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.name = arguments.positional("DEVNAME")?;
-        self.keep = arguments.keyword("KEEP")?.unwrap_or(0);
-        for ignored in ["SNIFFERS", "QUIET", "ALLOW_NONEXISTENT"] {
-            arguments.keyword::<bool>(ignored)?;
-        }
-        for ignored in ["TYPE", "UP_CALL", "DOWN_CALL"] {
-            arguments.keyword::<String>(ignored)?;
-        }
-        arguments.finish()
+    arguments! { this, given;
+        positional "DEVNAME": String => this.name;
+        keyword "KEEP": u32 = 0 => this.keep;
+        keyword "SNIFFERS": bool => _;
+        keyword "QUIET": bool => _;
+        keyword "ALLOW_NONEXISTENT": bool => _;
+        keyword "TYPE": String => _;
+        keyword "UP_CALL": String => _;
+        keyword "DOWN_CALL": String => _;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

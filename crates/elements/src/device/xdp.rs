@@ -194,6 +194,11 @@ impl XDP {
         }
     }
 
+    /// The program, which has maps and variables of its own as handlers.
+    fn running(&mut self, handler: &str) -> Result<&mut Running, HandlerError> {
+        self.running.as_mut().ok_or_else(|| HandlerError::NotFound(handler.to_owned()))
+    }
+
     /// Where and why the program was stopped last.
     fn fault_text(&self) -> String {
         let (Some((at, cause)), Some(running)) = (self.fault, &self.running) else {
@@ -204,9 +209,8 @@ impl XDP {
 }
 
 impl Element for XDP {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.settings = Settings::configure(arguments)?;
-        arguments.finish()
+    arguments! { this, given;
+        set Settings => this.settings;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -232,71 +236,24 @@ impl Element for XDP {
         }
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const {
-            &[
-                Handler::read("passed"),
-                Handler::read("transmitted"),
-                Handler::read("redirected"),
-                Handler::read("dropped"),
-                Handler::read("aborted"),
-                Handler::read("out_of_bounds"),
-                Handler::read("out_of_fuel"),
-                Handler::read("other_faults"),
-                Handler::read("no_output"),
-                Handler::read("fault"),
-                Handler::button("reset_counts"),
-                Handler::read("maps").with(Flags::CALM),
-                Handler::read("trace"),
-                Handler::both("routes"),
-            ]
-        }
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        parameter: &str,
-        _: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        let counts = &self.counts;
-        let count = match handler {
-            "passed" => counts.passed,
-            "transmitted" => counts.transmitted,
-            "redirected" => counts.redirected,
-            "dropped" => counts.dropped,
-            "aborted" => counts.aborted,
-            "out_of_bounds" => counts.out_of_bounds,
-            "out_of_fuel" => counts.out_of_fuel,
-            "other_faults" => counts.other_faults,
-            "no_output" => counts.no_output,
-            "fault" => return Ok(self.fault_text()),
-            "routes" => return Ok(self.routes.text()),
-            other => {
-                let running = self.running.as_mut();
-                let running = running.ok_or_else(|| HandlerError::NotFound(other.to_owned()))?;
-                return running.read(other, parameter);
-            }
+    handlers! { this, context, value, name;
+        read "passed" => this.counts.passed;
+        read "transmitted" => this.counts.transmitted;
+        read "redirected" => this.counts.redirected;
+        read "dropped" => this.counts.dropped;
+        read "aborted" => this.counts.aborted;
+        read "out_of_bounds" => this.counts.out_of_bounds;
+        read "out_of_fuel" => this.counts.out_of_fuel;
+        read "other_faults" => this.counts.other_faults;
+        read "no_output" => this.counts.no_output;
+        read "fault" => this.fault_text();
+        button "reset_counts" => this.counts = Counts::default();
+        read "maps" [CALM] => this.running("maps")?.list();
+        read "trace" => this.running("trace")?.machine.take_trace();
+        both "routes" => this.routes.text(), set {
+            this.routes = Routes::parse(value).map_err(HandlerError::Other)?;
         };
-        Ok(count.to_string())
-    }
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        _: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        match handler {
-            "reset_counts" => self.counts = Counts::default(),
-            "routes" => self.routes = Routes::parse(value).map_err(HandlerError::Other)?,
-            other => {
-                let running = self.running.as_mut();
-                let running = running.ok_or_else(|| HandlerError::NotFound(other.to_owned()))?;
-                return running.write(other, value);
-            }
-        }
-        Ok(())
+        _ => this.running(name)?.read(name, value)?, set this.running(name)?.write(name, value)?;
     }
 
     fn dynamic_handler(&self, name: &str) -> Option<Flags> {
@@ -307,13 +264,12 @@ impl Element for XDP {
         self.running.as_ref().map(Running::handlers).unwrap_or_default()
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        let old: &mut dyn std::any::Any = old;
-        let Some(old) = old.downcast_mut::<XDP>() else { return };
-        if let (Some(running), Some(old)) = (&mut self.running, &mut old.running) {
-            running.machine.adopt(&mut old.machine);
+    keep! { this, old;
+        counts, routes;
+        then {
+            if let (Some(running), Some(old)) = (&mut this.running, &mut old.running) {
+                running.machine.adopt(&mut old.machine);
+            }
         }
-        self.counts = std::mem::take(&mut old.counts);
-        self.routes = std::mem::take(&mut old.routes);
     }
 }

@@ -22,7 +22,7 @@
 //! ## See also
 //! `Error`, `TimerTest`
 
-use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, handlers};
+use europa_engine::{Batch, Class, ClassInfo, Context, Element, arguments, handlers};
 
 /// Panics at a packet.
 #[derive(Default)]
@@ -35,9 +35,8 @@ impl Class for PanicTest {
 }
 
 impl Element for PanicTest {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.left = arguments.positional("COUNT")?.unwrap_or_default();
-        arguments.finish()
+    arguments! { this, given;
+        positional "COUNT": u64 = 0 => this.left;
     }
 
     #[expect(clippy::panic, reason = "what it is for")]

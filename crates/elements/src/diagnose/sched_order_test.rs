@@ -55,12 +55,11 @@ impl Class for SchedOrderTest {
 }
 
 impl Element for SchedOrderTest {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.id = arguments.mandatory("ID")?;
-        self.size = arguments.keyword("SIZE")?.unwrap_or(0).min(MAX_SIZE);
-        self.limit = arguments.keyword("LIMIT")?.unwrap_or(0);
-        self.stop = arguments.keyword("STOP")?.unwrap_or(false);
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "ID": i32 => this.id;
+        keyword "SIZE": usize = 0, with |size| size.min(MAX_SIZE) => this.size;
+        keyword "LIMIT": u64 = 0 => this.limit;
+        keyword "STOP": bool = false => this.stop;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

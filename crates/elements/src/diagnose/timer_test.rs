@@ -38,12 +38,14 @@ impl Class for TimerTest {
 }
 
 impl Element for TimerTest {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.delay = arguments.keyword("DELAY")?;
-        if arguments.keyword("SCHEDULE")?.unwrap_or(false) {
-            self.delay.get_or_insert_default();
+    arguments! { this, given;
+        keyword "DELAY": Duration => this.delay;
+        let schedules = keyword "SCHEDULE": bool = false;
+        then {
+            if schedules {
+                this.delay.get_or_insert_default();
+            }
         }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

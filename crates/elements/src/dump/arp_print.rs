@@ -82,12 +82,11 @@ impl ARPPrint {
 }
 
 impl Element for ARPPrint {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(true);
-        self.ether = arguments.keyword("ETHER")?.unwrap_or(false);
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.label = arguments.positional("LABEL")?.unwrap_or_default();
-        arguments.finish()
+    arguments! { this, given;
+        positional "LABEL": String = String::new() => this.label;
+        keyword "TIMESTAMP": bool = true => this.timestamp;
+        keyword "ETHER": bool = false => this.ether;
+        keyword "ACTIVE": bool = true => this.active;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

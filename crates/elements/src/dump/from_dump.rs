@@ -38,11 +38,9 @@
 //! ## See also
 //! `ToDump`, `FromIPSummaryDump`
 
-use std::any::Any;
-
 use super::pcap::{self, Reader, Record};
 use crate::prelude::*;
-use crate::shared::common::{fill, push_next};
+use crate::shared::common::{fill, push_next, sample};
 use crate::shared::fields::Annotations;
 use crate::shared::files;
 use crate::shared::handler_call::HandlerCall;
@@ -210,30 +208,32 @@ impl FromDump {
 }
 
 impl Element for FromDump {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.stop = arguments.keyword("STOP")?.unwrap_or(false);
-        self.end_call =
-            HandlerCall::parse(&arguments.keyword::<String>("END_CALL")?.unwrap_or_default());
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.sample = crate::shared::common::sample(arguments)?;
-        self.force_ip = arguments.keyword("FORCE_IP")?.unwrap_or(false);
-        arguments.keyword::<bool>("MMAP")?;
-        crate::shared::accepted::accept(arguments, &["TIMING_FNT", "BURST"])?;
-        arguments.keyword::<u64>("FILEPOS")?;
-        for (name, relative) in [("START", false), ("START_AFTER", true)] {
-            if let Some(time) = arguments.keyword(name)? {
-                self.start = (time, relative);
+    arguments! { this, given;
+        mandatory "FILENAME": String => this.name;
+        positional "TIMING": bool = false => this.timing;
+        keyword "STOP": bool = false => this.stop;
+        keyword "END_CALL": "'HANDLER [VALUE]'", by HandlerCall::read => this.end_call;
+        keyword "ACTIVE": bool = true => this.active;
+        keyword "SAMPLE": "part of the packets, 0 to 1", by sample => this.sample;
+        keyword "FORCE_IP": bool = false => this.force_ip;
+        let start = keyword "START": Time;
+        let start_after = keyword "START_AFTER": Time;
+        let end = keyword "END": Time;
+        let end_after = keyword "END_AFTER": Time;
+        keyword "INTERVAL": Time => this.interval;
+        keyword "MMAP": bool => _;
+        keyword "TIMING_FNT": String => _;
+        keyword "BURST": String => _;
+        keyword "FILEPOS": u64 => _;
+        then {
+            // Of two bounds the relative one counts.
+            for (time, relative) in [(start, false), (start_after, true)] {
+                this.start = time.map_or(this.start, |time| (time, relative));
+            }
+            for (time, relative) in [(end, false), (end_after, true)] {
+                this.end = time.map_or(this.end, |time| (time, relative));
             }
         }
-        for (name, relative) in [("END", false), ("END_AFTER", true)] {
-            if let Some(time) = arguments.keyword(name)? {
-                self.end = (time, relative);
-            }
-        }
-        self.interval = arguments.keyword("INTERVAL")?;
-        self.name = arguments.mandatory("FILENAME")?;
-        self.timing = arguments.positional("TIMING")?.unwrap_or(false);
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -281,17 +281,9 @@ impl Element for FromDump {
         fill(max, batch, || self.next(context));
     }
 
-    /// Goes on in the same file where the other one is.
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<FromDump>()
-            && old.name == self.name
-        {
-            std::mem::swap(&mut self.reader, &mut old.reader);
-            (self.first_ns, self.interval, self.end) = (old.first_ns, old.interval, old.end);
-            (self.offset_ns, self.due_ns) = (old.offset_ns, old.due_ns);
-            (self.count, self.told) = (old.count, old.told);
-            self.waiting = old.waiting.take();
-        }
+    // Goes on in the same file where the other one is.
+    keep! { this, old if old.name == this.name;
+        reader, first_ns, interval, end, offset_ns, due_ns, count, told, waiting;
     }
 
     handlers! { this, context, value;

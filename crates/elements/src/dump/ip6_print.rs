@@ -74,11 +74,10 @@ impl IP6Print {
 }
 
 impl Element for IP6Print {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.label = arguments.positional("LABEL")?.unwrap_or_default();
-        self.contents = arguments.keyword("CONTENTS")?.unwrap_or(false);
-        self.most = arguments.keyword("NBYTES")?.unwrap_or(1500);
-        arguments.finish()
+    arguments! { this, given;
+        positional "LABEL": String = String::new() => this.label;
+        keyword "CONTENTS": bool = false => this.contents;
+        keyword "NBYTES": usize = 1500 => this.most;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

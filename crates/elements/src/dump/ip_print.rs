@@ -31,7 +31,7 @@
 use std::fmt::Write as _;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Packet, handlers,
+    Batch, Class, ClassInfo, ConfigError, Context, Element, Packet, arguments, handlers,
 };
 
 use europa_packet::{Header, IpProtocol, Ipv4Header};
@@ -238,30 +238,26 @@ impl IPPrint {
 }
 
 impl Element for IPPrint {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.label = arguments.positional("LABEL")?.unwrap_or_default();
-        self.contents = Contents::read("CONTENTS", arguments)?;
-        self.payload = Contents::read("PAYLOAD", arguments)?;
-        if self.contents.is_some() && self.payload.is_some() {
-            return Err(ConfigError::other("give CONTENTS or PAYLOAD, not both"));
+    arguments! { this, given;
+        positional "LABEL": String = String::new() => this.label;
+        keyword "CONTENTS": "NONE, HEX or ASCII", by Contents::read => this.contents;
+        keyword "PAYLOAD": "NONE, HEX or ASCII", by Contents::read => this.payload;
+        keyword "ETHER": bool => _;
+        keyword "MAXLENGTH": i64 = 1500, with |length| usize::try_from(length).ok() => this.max_length;
+        keyword "ID": bool = false => this.id;
+        keyword "TTL": bool = false => this.ttl;
+        keyword "TOS": bool = false => this.tos;
+        keyword "LENGTH": bool = false => this.length;
+        keyword "AGGREGATE": bool = false => this.aggregate;
+        keyword "PAINT": bool = false => this.paint;
+        keyword "TIMESTAMP": bool = true => this.timestamp;
+        keyword "SWAP": bool = true => this.swap;
+        keyword "ACTIVE": bool = true => this.active;
+        then {
+            if this.contents.is_some() && this.payload.is_some() {
+                return Err(ConfigError::other("give CONTENTS or PAYLOAD, not both"));
+            }
         }
-        arguments.keyword::<bool>("ETHER")?;
-        let length = arguments.keyword::<i64>("MAXLENGTH")?.unwrap_or(1500);
-        self.max_length = usize::try_from(length).ok();
-        for (name, field) in [
-            ("ID", &mut self.id),
-            ("TTL", &mut self.ttl),
-            ("TOS", &mut self.tos),
-            ("LENGTH", &mut self.length),
-            ("AGGREGATE", &mut self.aggregate),
-            ("PAINT", &mut self.paint),
-        ] {
-            *field = arguments.keyword(name)?.unwrap_or(false);
-        }
-        self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(true);
-        self.swap = arguments.keyword("SWAP")?.unwrap_or(true);
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        arguments.finish()
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -26,7 +26,7 @@
 use std::fmt::Write as _;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Packet, handlers,
+    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Packet, arguments, handlers,
 };
 
 /// Writes packets to the log.
@@ -140,19 +140,19 @@ impl Print {
 }
 
 impl Element for Print {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.label = arguments.positional("LABEL")?.unwrap_or_default();
-        let length = arguments.positional::<i64>("MAXLENGTH")?;
-        // Its names in earlier versions of Click.
-        let length = length.or(arguments.keyword("LENGTH")?).or(arguments.keyword("NBYTES")?);
-        let length = length.unwrap_or(24);
-        self.max_length = usize::try_from(length).ok();
-        self.contents = Contents::read("CONTENTS", arguments)?.unwrap_or_default();
-        self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(false);
-        self.annotations = arguments.keyword("PRINTANNO")?.unwrap_or(false);
-        self.headroom = arguments.keyword("HEADROOM")?.unwrap_or(false);
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        arguments.finish()
+    arguments! { this, given;
+        positional "LABEL": String = String::new() => this.label;
+        // LENGTH and NBYTES are its names in earlier versions of Click.
+        positional "MAXLENGTH" | "LENGTH" | "NBYTES": i64 = 24, with |length| usize::try_from(length).ok()
+            => this.max_length;
+        let contents = keyword "CONTENTS": "NONE, HEX or ASCII", by Contents::read;
+        keyword "TIMESTAMP": bool = false => this.timestamp;
+        keyword "PRINTANNO": bool = false => this.annotations;
+        keyword "HEADROOM": bool = false => this.headroom;
+        keyword "ACTIVE": bool = true => this.active;
+        then {
+            this.contents = contents.unwrap_or_default();
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -82,19 +82,18 @@ impl ToDump {
 }
 
 impl Element for ToDump {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.extra_length = arguments.keyword("EXTRA_LENGTH")?.unwrap_or(true);
-        self.unbuffered = arguments.keyword("UNBUFFERED")?.unwrap_or(false);
-        self.nano = arguments.keyword("NANO")?.unwrap_or(true);
-        self.name = arguments.mandatory("FILENAME")?;
-        self.snap_length = match arguments.positional("SNAPLEN")?.unwrap_or(2000) {
-            0 => u32::MAX,
-            length => length,
-        };
-        let encap: Option<String> = arguments.positional("ENCAP")?;
-        let link_type = pcap::link_type(encap.as_deref().unwrap_or("ETHER"));
-        self.link_type = link_type.ok_or_else(|| ConfigError::other("bad encapsulation type"))?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "FILENAME": String => this.name;
+        positional "SNAPLEN": u32 = 2000, with |length| if length == 0 { u32::MAX } else { length }
+            => this.snap_length;
+        let encap = positional "ENCAP": String = "ETHER".to_owned();
+        keyword "EXTRA_LENGTH": bool = true => this.extra_length;
+        keyword "UNBUFFERED": bool = false => this.unbuffered;
+        keyword "NANO": bool = true => this.nano;
+        then {
+            let link_type = pcap::link_type(&encap);
+            this.link_type = link_type.ok_or_else(|| ConfigError::other("bad encapsulation type"))?;
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

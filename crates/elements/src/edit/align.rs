@@ -31,16 +31,17 @@ impl Class for Align {
 }
 
 impl Element for Align {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let modulus: u32 = arguments.mandatory("MODULUS")?;
-        let offset: u32 = arguments.mandatory("OFFSET")?;
-        if !matches!(modulus, 2 | 4 | 8) {
-            return Err(ConfigError::other("MODULUS: expected 2, 4 or 8"));
+    arguments! { this, given;
+        let modulus = mandatory "MODULUS": u32;
+        let offset = mandatory "OFFSET": u32;
+        then {
+            if !matches!(modulus, 2 | 4 | 8) {
+                return Err(ConfigError::other("MODULUS: expected 2, 4 or 8"));
+            }
+            if offset >= modulus {
+                return Err(ConfigError::other("OFFSET: must be less than MODULUS"));
+            }
         }
-        if offset >= modulus {
-            return Err(ConfigError::other("OFFSET: must be less than MODULUS"));
-        }
-        arguments.finish()
     }
 }
 

@@ -157,23 +157,24 @@ impl AnonymizeIPAddr {
 }
 
 impl Element for AnonymizeIPAddr {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.class = arguments.keyword("CLASS")?.unwrap_or(0);
-        if self.class == 99 {
-            self.class = 32;
+    arguments! { this, given;
+        keyword "CLASS": u32 = 0 => this.class;
+        let text = keyword "PRESERVE_8": String = String::new();
+        keyword "SEED": String => _;
+        then {
+            if this.class == 99 {
+                this.class = 32;
+            }
+            if this.class > 32 {
+                return Err(ConfigError::other("CLASS must be between 0 and 32"));
+            }
+            for word in text.split_whitespace() {
+                let byte = word
+                    .parse()
+                    .map_err(|_| ConfigError::other("PRESERVE_8 expects integer between 0 and 255"))?;
+                this.preserved.push(byte);
+            }
         }
-        if self.class > 32 {
-            return Err(ConfigError::other("CLASS must be between 0 and 32"));
-        }
-        let text: String = arguments.keyword("PRESERVE_8")?.unwrap_or_default();
-        for word in text.split_whitespace() {
-            let byte = word
-                .parse()
-                .map_err(|_| ConfigError::other("PRESERVE_8 expects integer between 0 and 255"))?;
-            self.preserved.push(byte);
-        }
-        arguments.keyword::<String>("SEED")?;
-        arguments.finish()
     }
 
     fn initialize(&mut self, _: &mut InitContext<'_>) -> Result<(), ConfigError> {

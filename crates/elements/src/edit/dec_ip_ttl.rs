@@ -23,21 +23,15 @@
 //! `CheckIPHeader`, `ICMPError`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict,
-    handlers,
+    Batch, Class, ClassInfo, Context, Each, Element, Packet, Verdict, arguments, handlers,
 };
 
 /// Counts down the time to live.
+#[derive(Default)]
 pub(crate) struct DecIPTTL {
     active: bool,
     multicast: bool,
     drops: u64,
-}
-
-impl Default for DecIPTTL {
-    fn default() -> DecIPTTL {
-        DecIPTTL { active: true, multicast: true, drops: 0 }
-    }
 }
 
 impl Class for DecIPTTL {
@@ -86,10 +80,9 @@ impl DecIPTTL {
 }
 
 impl Element for DecIPTTL {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.multicast = arguments.keyword("MULTICAST")?.unwrap_or(true);
-        arguments.finish()
+    arguments! { this, given;
+        keyword "ACTIVE": bool = true => this.active;
+        keyword "MULTICAST": bool = true => this.multicast;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -23,9 +23,7 @@
 
 use std::net::Ipv4Addr;
 
-use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict,
-};
+use europa_engine::{Batch, Class, ClassInfo, Context, Each, Element, Packet, Verdict, arguments};
 use europa_packet::{Header, Ipv4Header};
 use europa_pool::packet::annotation::FIX_IP_SRC;
 
@@ -71,9 +69,8 @@ impl Each for FixIPSrc {
 }
 
 impl Element for FixIPSrc {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.address = arguments.mandatory::<Ipv4Addr>("IPADDR")?.into();
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "IPADDR": Ipv4Addr, with u32::from => this.address;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -19,7 +19,7 @@
 //! ## See also
 //! `CheckIP6Header`, `LookupIP6Route`
 
-use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element};
+use europa_engine::{Batch, Class, ClassInfo, Context, Element, arguments};
 use europa_pool::packet::annotation::DST_IP6;
 
 /// Copies an address into the annotation.
@@ -33,9 +33,8 @@ impl Class for GetIP6Address {
 }
 
 impl Element for GetIP6Address {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.offset = arguments.mandatory("OFFSET")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "OFFSET": usize => this.offset;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -22,10 +22,10 @@
 //! `SetIPAddress`, `RadixIPLookup`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict,
+    Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict, arguments,
 };
 
-use crate::shared::common::annotation_of;
+use crate::shared::annotation::Annotation;
 
 /// Copies an address to an annotation.
 #[derive(Default)]
@@ -56,20 +56,21 @@ impl Each for GetIPAddress {
 }
 
 impl Element for GetIPAddress {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let field = arguments.keyword::<String>("IP")?;
-        let offset = arguments.positional::<u32>("OFFSET")?;
-        self.annotation = annotation_of(arguments, 4)?.unwrap_or(0);
-        self.from_ip_header = field.is_some();
-        self.offset = match (offset, field.as_deref()) {
-            (Some(offset), None) => offset,
-            (None, Some("src")) => 12,
-            (None, Some("dst")) => 16,
-            (None, None) => return Err(ConfigError::Missing { name: "OFFSET" }),
-            (Some(_), Some(_)) => return Err(ConfigError::other("give OFFSET or IP, not both")),
-            (None, Some(_)) => return Err(ConfigError::other("IP: expected 'src' or 'dst'")),
-        };
-        arguments.finish()
+    arguments! { this, given;
+        let offset = positional "OFFSET": u32;
+        positional "ANNO": Annotation<4> = Annotation(0) => Annotation(this.annotation);
+        let field = keyword "IP": String;
+        then {
+            this.from_ip_header = field.is_some();
+            this.offset = match (offset, field.as_deref()) {
+                (Some(offset), None) => offset,
+                (None, Some("src")) => 12,
+                (None, Some("dst")) => 16,
+                (None, None) => return Err(ConfigError::Missing { name: "OFFSET" }),
+                (Some(_), Some(_)) => return Err(ConfigError::other("give OFFSET or IP, not both")),
+                (None, Some(_)) => return Err(ConfigError::other("IP: expected 'src' or 'dst'")),
+            };
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -41,9 +41,8 @@ pub(super) fn exchange(data: &mut [u8], at: usize, length: usize) {
 }
 
 impl Element for IPMirror {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.annotate = arguments.positional("DST_ANNO")?.unwrap_or(true);
-        arguments.finish()
+    arguments! { this, given;
+        positional "DST_ANNO": bool = true => this.annotate;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

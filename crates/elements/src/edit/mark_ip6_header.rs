@@ -30,9 +30,8 @@ impl Class for MarkIP6Header {
 }
 
 impl Element for MarkIP6Header {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0 = arguments.positional("OFFSET")?.unwrap_or(0);
-        arguments.finish()
+    arguments! { this, given;
+        positional "OFFSET": usize = 0 => this.0;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

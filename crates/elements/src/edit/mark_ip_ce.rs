@@ -35,9 +35,8 @@ impl Class for MarkIPCE {
 }
 
 impl Element for MarkIPCE {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.force = arguments.positional("FORCE")?.unwrap_or(false);
-        arguments.finish()
+    arguments! { this, given;
+        positional "FORCE": bool = false => this.force;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -19,7 +19,7 @@
 //! ## See also
 //! `CheckIPHeader`
 
-use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element};
+use europa_engine::{Batch, Class, ClassInfo, Context, Element, arguments};
 
 /// Sets the network header without a check.
 #[derive(Default)]
@@ -30,9 +30,8 @@ impl Class for MarkIPHeader {
 }
 
 impl Element for MarkIPHeader {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0 = arguments.positional("OFFSET")?.unwrap_or(0);
-        arguments.finish()
+    arguments! { this, given;
+        positional "OFFSET": usize = 0 => this.0;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -30,10 +30,9 @@ impl Class for MarkMACHeader {
 }
 
 impl Element for MarkMACHeader {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0 = arguments.positional("OFFSET")?.unwrap_or(0);
-        arguments.positional::<usize>("LENGTH")?;
-        arguments.finish()
+    arguments! { this, given;
+        positional "OFFSET": usize = 0 => this.0;
+        positional "LENGTH": usize => _;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -35,10 +35,9 @@ impl Class for Pad {
 }
 
 impl Element for Pad {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        arguments.keyword::<bool>("ZERO")?;
-        self.length = arguments.positional("LENGTH")?.unwrap_or(0);
-        arguments.finish()
+    arguments! { this, given;
+        positional "LENGTH": usize = 0 => this.length;
+        keyword "ZERO": bool => _;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

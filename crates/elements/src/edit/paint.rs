@@ -20,11 +20,10 @@
 //! `CheckPaint`, `PaintTee`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict,
-    handlers,
+    Batch, Class, ClassInfo, Context, Each, Element, Packet, Verdict, arguments, handlers,
 };
 
-use crate::shared::common::annotation;
+use crate::shared::annotation::Annotation;
 
 /// Sets the paint annotation.
 #[derive(Default)]
@@ -46,10 +45,9 @@ impl Each for Paint {
 }
 
 impl Element for Paint {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.colour = arguments.mandatory("COLOR")?;
-        self.annotation = annotation(arguments)?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "COLOR": u8 => this.colour;
+        positional "ANNO": Annotation<1> = Annotation::PAINT => Annotation(this.annotation);
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -69,15 +69,16 @@ impl RandomBitErrors {
 }
 
 impl Element for RandomBitErrors {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.probability = arguments.mandatory("P")?;
-        self.kind = arguments.positional("KIND")?.unwrap_or_else(|| "flip".to_owned());
-        self.on = arguments.positional("ACTIVE")?.or(arguments.keyword("ON")?).unwrap_or(true);
-        check(self.probability, &self.kind).map_err(ConfigError::other)?;
-        if self.probability == 0.0 {
-            arguments.warn("zero bit error probability (underflow?)");
+    arguments! { this, given;
+        mandatory "P": f64 => this.probability;
+        positional "KIND": String = "flip".to_owned() => this.kind;
+        positional "ACTIVE" | "ON": bool = true => this.on;
+        then {
+            check(this.probability, &this.kind).map_err(ConfigError::other)?;
+            if this.probability == 0.0 {
+                given.warn("zero bit error probability (underflow?)");
+            }
         }
-        arguments.finish()
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

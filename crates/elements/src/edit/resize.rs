@@ -53,10 +53,9 @@ impl Resize {
 }
 
 impl Element for Resize {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.head = arguments.positional("HEAD")?.unwrap_or(0);
-        self.tail = arguments.positional("TAIL")?.unwrap_or(0);
-        arguments.finish()
+    arguments! { this, given;
+        positional "HEAD": i32 = 0 => this.head;
+        positional "TAIL": i32 = 0 => this.tail;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -20,6 +20,7 @@
 //! `Paint`
 
 use crate::prelude::*;
+use crate::shared::annotation::Annotation;
 
 /// Sets an annotation.
 #[derive(Default)]
@@ -33,11 +34,12 @@ impl Class for SetAnnoByte {
 }
 
 impl Element for SetAnnoByte {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.annotation = crate::shared::common::annotation(arguments)?;
-        self.value = arguments.mandatory("VALUE")?;
-        arguments.warn("SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead");
-        arguments.finish()
+    arguments! { this, given;
+        positional "ANNO": Annotation<1> = Annotation::PAINT => Annotation(this.annotation);
+        mandatory "VALUE": u8 => this.value;
+        then {
+            given.warn("SetAnnoByte(ANNO, VALUE) is obsolete, use Paint(VALUE, ANNO) instead");
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

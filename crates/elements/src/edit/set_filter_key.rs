@@ -113,25 +113,27 @@ impl SetFilterKey {
 }
 
 impl Element for SetFilterKey {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        for (index, text) in arguments.rest() {
-            match Part::parse(text) {
-                Some(part) => self.parts.push(part),
-                None => arguments.error(ConfigError::Value {
-                    name: "PART".to_owned(),
-                    index: Some(index),
-                    found: text.to_owned(),
-                    wanted: WANTED.to_owned(),
-                }),
+    arguments! { this, given;
+        let texts = rest "PART": "OFFSET/LENGTH, network OFFSET/LENGTH, anno OFFSET/LENGTH or value HEX";
+        then {
+            for (index, text) in texts {
+                match Part::parse(text) {
+                    Some(part) => this.parts.push(part),
+                    None => given.error(ConfigError::Value {
+                        name: "PART".to_owned(),
+                        index: Some(index),
+                        found: text.to_owned(),
+                        wanted: WANTED.to_owned(),
+                    }),
+                }
+            }
+            let bytes: usize = this.parts.iter().map(|(_, length)| length).sum();
+            if bytes > KEY_BYTES {
+                return Err(ConfigError::other(format!(
+                    "a key has at most {KEY_BYTES} bytes; the parts have {bytes}"
+                )));
             }
         }
-        let bytes: usize = self.parts.iter().map(|(_, length)| length).sum();
-        if bytes > KEY_BYTES {
-            return Err(ConfigError::other(format!(
-                "a key has at most {KEY_BYTES} bytes; the parts have {bytes}"
-            )));
-        }
-        arguments.finish()
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

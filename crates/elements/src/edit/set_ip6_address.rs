@@ -36,9 +36,8 @@ impl Class for SetIP6Address {
 }
 
 impl Element for SetIP6Address {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0 = arguments.mandatory("IPADDR")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "IPADDR": Ipv6Addr => this.0;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -33,9 +33,8 @@ impl Class for SetIP6DSCP {
 }
 
 impl Element for SetIP6DSCP {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.dscp = arguments.mandatory("DSCP")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "DSCP": super::Bits<63> => this.dscp;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

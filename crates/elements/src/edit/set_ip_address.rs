@@ -21,9 +21,9 @@
 
 use std::net::Ipv4Addr;
 
-use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, handlers};
+use europa_engine::{Batch, Class, ClassInfo, Context, Element, arguments, handlers};
 
-use crate::shared::common::annotation_keyword;
+use crate::shared::annotation::Annotation;
 
 /// Sets the destination address annotation.
 pub(crate) struct SetIPAddress {
@@ -42,10 +42,9 @@ impl Class for SetIPAddress {
 }
 
 impl Element for SetIPAddress {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.address = arguments.mandatory("IPADDR")?;
-        self.annotation = annotation_keyword(arguments, "ANNO", 4)?.unwrap_or(0);
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "IPADDR": Ipv4Addr => this.address;
+        keyword "ANNO": Annotation<4> = Annotation(0) => Annotation(this.annotation);
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -34,16 +34,17 @@ impl Class for SetIPECN {
 }
 
 impl Element for SetIPECN {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let word: String = arguments.mandatory("ECN")?;
-        self.ecn = match word.as_str() {
-            "no" => 0,
-            "ect1" => 1,
-            "ect2" => 2,
-            "ce" => 3,
-            other => arguments.value::<Bits<3>>("ECN", 0, other)?.0,
-        };
-        arguments.finish()
+    arguments! { this, given;
+        let word = mandatory "ECN": String;
+        then {
+            this.ecn = match word.as_str() {
+                "no" => 0,
+                "ect1" => 1,
+                "ect2" => 2,
+                "ce" => 3,
+                other => given.value::<Bits<3>>("ECN", 0, other)?.0,
+            };
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -31,19 +31,20 @@ impl Class for SetPacketType {
 }
 
 impl Element for SetPacketType {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let word: String = arguments.mandatory("TYPE")?;
-        self.0 = match word.to_ascii_uppercase().as_str() {
-            "HOST" => PacketType::Host,
-            "BROADCAST" => PacketType::Broadcast,
-            "MULTICAST" => PacketType::Multicast,
-            "OTHERHOST" => PacketType::OtherHost,
-            "OUTGOING" => PacketType::Outgoing,
-            "LOOPBACK" => PacketType::Loopback,
-            "FASTROUTE" => PacketType::FastRoute,
-            _ => return Err(ConfigError::at(0, format!("unrecognized packet type '{word}'"))),
-        };
-        arguments.finish()
+    arguments! { this, given;
+        let word = mandatory "TYPE": String;
+        then {
+            this.0 = match word.to_ascii_uppercase().as_str() {
+                "HOST" => PacketType::Host,
+                "BROADCAST" => PacketType::Broadcast,
+                "MULTICAST" => PacketType::Multicast,
+                "OTHERHOST" => PacketType::OtherHost,
+                "OUTGOING" => PacketType::Outgoing,
+                "LOOPBACK" => PacketType::Loopback,
+                "FASTROUTE" => PacketType::FastRoute,
+                _ => return Err(ConfigError::at(0, format!("unrecognized packet type '{word}'"))),
+            };
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

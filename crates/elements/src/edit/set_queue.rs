@@ -21,7 +21,7 @@
 //! ## See also
 //! `ToDevice`, `Paint`
 
-use europa_engine::{Each, Names, Value, Verdict};
+use europa_engine::{Each, Names, Value, Verdict, arguments};
 use europa_pool::Word;
 
 use crate::prelude::*;
@@ -63,9 +63,8 @@ impl Each for SetQueue {
 }
 
 impl Element for SetQueue {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.queue = arguments.mandatory("NUMBER")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "NUMBER": Number => this.queue;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -38,15 +38,13 @@ impl Class for SetRandIPAddress {
 }
 
 impl Element for SetRandIPAddress {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let prefix: Ipv4Prefix = arguments.mandatory("PREFIX")?;
-        (self.network, self.mask) = (prefix.network(), prefix.mask());
-        self.max = arguments
-            .positional::<i64>("LIMIT")?
-            .or(arguments.keyword("MAX")?)
-            .and_then(|max| u32::try_from(max).ok())
-            .filter(|m| *m > 0);
-        arguments.finish()
+    arguments! { this, given;
+        let prefix = mandatory "PREFIX": Ipv4Prefix;
+        let most = positional "LIMIT" | "MAX": i64;
+        then {
+            (this.network, this.mask) = (prefix.network(), prefix.mask());
+            this.max = most.and_then(|most| u32::try_from(most).ok()).filter(|most| *most > 0);
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -58,9 +58,8 @@ impl SetTCPChecksum {
 }
 
 impl Element for SetTCPChecksum {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.fix_offset = arguments.positional("FIXOFF")?.unwrap_or(false);
-        arguments.finish()
+    arguments! { this, given;
+        positional "FIXOFF": bool = false => this.fix_offset;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -39,16 +39,17 @@ impl Class for StoreData {
 }
 
 impl Element for StoreData {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.grow = arguments.keyword("GROW")?.unwrap_or(false);
-        let mask: Option<Vec<u8>> = arguments.keyword("MASK")?;
-        self.offset = arguments.mandatory("OFFSET")?;
-        self.data = arguments.mandatory("DATA")?;
-        self.mask = mask.unwrap_or_else(|| vec![0xff; self.data.len()]);
-        if self.mask.len() != self.data.len() {
-            return Err(ConfigError::other("MASK: must have as many bytes as DATA"));
+    arguments! { this, given;
+        mandatory "OFFSET": usize => this.offset;
+        mandatory "DATA": Vec<u8> => this.data;
+        keyword "GROW": bool = false => this.grow;
+        let mask = keyword "MASK": Vec<u8>;
+        then {
+            this.mask = mask.unwrap_or_else(|| vec![0xff; this.data.len()]);
+            if this.mask.len() != this.data.len() {
+                return Err(ConfigError::other("MASK: must have as many bytes as DATA"));
+            }
         }
-        arguments.finish()
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

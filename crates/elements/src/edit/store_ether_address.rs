@@ -39,11 +39,12 @@ impl Class for StoreEtherAddress {
 }
 
 impl Element for StoreEtherAddress {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.address = arguments.mandatory("ADDR")?;
-        let offset: String = arguments.mandatory("OFFSET")?;
-        self.place = Place::read(arguments, &offset, 6, 0)?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "ADDR": [u8; 6] => this.address;
+        let offset = mandatory "OFFSET": String;
+        then {
+            this.place = Place::read(given, &offset, 6, 0)?;
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

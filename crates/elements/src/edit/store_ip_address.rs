@@ -40,18 +40,20 @@ impl Class for StoreIPAddress {
 }
 
 impl Element for StoreIPAddress {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let (first, second) =
-            (arguments.mandatory::<String>("ADDR")?, arguments.positional::<String>("OFFSET")?);
-        let offset = match second {
-            Some(offset) => {
-                self.address = Some(arguments.value("ADDR", 0, &first)?);
-                offset
-            }
-            None => first,
-        };
-        self.place = Place::read(arguments, &offset, 12, 16)?;
-        arguments.finish()
+    arguments! { this, given;
+        // The address, and where it goes; or only that.
+        let first = mandatory "ADDR": String;
+        let second = positional "OFFSET": String;
+        then {
+            let offset = match second {
+                Some(offset) => {
+                    this.address = Some(given.value("ADDR", 0, &first)?);
+                    offset
+                }
+                None => first,
+            };
+            this.place = Place::read(given, &offset, 12, 16)?;
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

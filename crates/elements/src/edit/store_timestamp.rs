@@ -51,13 +51,14 @@ impl StoreTimestamp {
 }
 
 impl Element for StoreTimestamp {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.offset = arguments.positional("OFFSET")?;
-        let tail = arguments.keyword("TAIL")?.unwrap_or(false);
-        if tail == self.offset.is_some() {
-            return Err(ConfigError::other("give OFFSET or TAIL"));
+    arguments! { this, given;
+        positional "OFFSET": usize => this.offset;
+        let tail = keyword "TAIL": bool = false;
+        then {
+            if tail == this.offset.is_some() {
+                return Err(ConfigError::other("give OFFSET or TAIL"));
+            }
         }
-        arguments.finish()
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -19,9 +19,7 @@
 //! ## See also
 //! `Unstrip`, `EtherEncap`
 
-use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict,
-};
+use europa_engine::{Batch, Class, ClassInfo, Context, Each, Element, Packet, Verdict, arguments};
 
 /// Removes bytes at the front.
 #[derive(Default)]
@@ -44,9 +42,8 @@ impl Each for Strip {
 }
 
 impl Element for Strip {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0 = arguments.mandatory("LENGTH")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "LENGTH": usize => this.0;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

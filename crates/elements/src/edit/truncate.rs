@@ -34,10 +34,9 @@ impl Class for Truncate {
 }
 
 impl Element for Truncate {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.extra = arguments.keyword("EXTRA_LENGTH")?.unwrap_or(true);
-        self.length = arguments.mandatory("LENGTH")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "LENGTH": usize => this.length;
+        keyword "EXTRA_LENGTH": bool = true => this.extra;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

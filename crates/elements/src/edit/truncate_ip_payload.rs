@@ -39,11 +39,10 @@ impl Class for TruncateIPPayload {
 }
 
 impl Element for TruncateIPPayload {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.extra = arguments.keyword("EXTRA_LENGTH")?.unwrap_or(true);
-        self.length = arguments.positional("LENGTH")?.unwrap_or(0);
-        self.transport = arguments.positional("TRANSPORT")?.unwrap_or(true);
-        arguments.finish()
+    arguments! { this, given;
+        positional "LENGTH": usize = 0 => this.length;
+        positional "TRANSPORT": bool = true => this.transport;
+        keyword "EXTRA_LENGTH": bool = true => this.extra;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

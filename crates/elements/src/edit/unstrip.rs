@@ -19,7 +19,7 @@
 //! ## See also
 //! `Strip`
 
-use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, handlers};
+use europa_engine::{Batch, Class, ClassInfo, Context, Element, arguments, handlers};
 
 use crate::shared::common::retain;
 
@@ -35,9 +35,8 @@ impl Class for Unstrip {
 }
 
 impl Element for Unstrip {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.length = arguments.mandatory("LENGTH")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "LENGTH": usize => this.length;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

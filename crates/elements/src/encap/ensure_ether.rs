@@ -64,13 +64,14 @@ impl EnsureEther {
 }
 
 impl Element for EnsureEther {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let kind = arguments.positional::<u16>("ETHERTYPE")?.unwrap_or(0x0800);
-        let source = arguments.positional::<[u8; 6]>("SRC")?.unwrap_or([1; 6]);
-        let destination = arguments.positional::<[u8; 6]>("DST")?.unwrap_or([2; 6]);
-        let header = [&destination[..], &source, &kind.to_be_bytes()].concat();
-        self.0 = header.first_chunk().copied().unwrap_or_default();
-        arguments.finish()
+    arguments! { this, given;
+        let kind = positional "ETHERTYPE": u16 = 0x0800;
+        let source = positional "SRC": [u8; 6] = [1; 6];
+        let destination = positional "DST": [u8; 6] = [2; 6];
+        then {
+            let header = [&destination[..], &source, &kind.to_be_bytes()].concat();
+            this.0 = header.first_chunk().copied().unwrap_or_default();
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

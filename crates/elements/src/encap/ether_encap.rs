@@ -22,8 +22,7 @@
 //! `Strip`, `ARPQuerier`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict,
-    handlers, parse,
+    Batch, Class, ClassInfo, Context, Each, Element, Packet, Verdict, arguments, handlers, parse,
 };
 
 /// Puts an Ethernet header in front.
@@ -71,14 +70,15 @@ impl Each for EtherEncap {
 }
 
 impl Element for EtherEncap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let ethertype: u16 = arguments.mandatory("ETHERTYPE")?;
-        let source: [u8; 6] = arguments.mandatory("SRC")?;
-        let destination: [u8; 6] = arguments.mandatory("DST")?;
-        self.set(0, &destination);
-        self.set(6, &source);
-        self.set(12, &ethertype.to_be_bytes());
-        arguments.finish()
+    arguments! { this, given;
+        let ethertype = mandatory "ETHERTYPE": u16;
+        let source = mandatory "SRC": [u8; 6];
+        let destination = mandatory "DST": [u8; 6];
+        then {
+            this.set(0, &destination);
+            this.set(6, &source);
+            this.set(12, &ethertype.to_be_bytes());
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -35,10 +35,9 @@ impl Class for EtherRewrite {
 }
 
 impl Element for EtherRewrite {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.source = arguments.mandatory("SRC")?;
-        self.destination = arguments.mandatory("DST")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "SRC": [u8; 6] => this.source;
+        mandatory "DST": [u8; 6] => this.destination;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

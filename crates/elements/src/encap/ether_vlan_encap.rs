@@ -63,12 +63,11 @@ impl EtherVLANEncap {
 }
 
 impl Element for EtherVLANEncap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.kind = arguments.mandatory("ETHERTYPE")?;
-        self.source = arguments.mandatory("SRC")?;
-        self.destination = arguments.mandatory("DST")?;
-        self.tag = Tag::read(arguments)?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "ETHERTYPE": u16 => this.kind;
+        mandatory "SRC": [u8; 6] => this.source;
+        mandatory "DST": [u8; 6] => this.destination;
+        set Tag => this.tag;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

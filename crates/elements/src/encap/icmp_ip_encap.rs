@@ -82,17 +82,18 @@ impl ICMPIPEncap {
 }
 
 impl Element for ICMPIPEncap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.identifier = arguments.keyword("IDENTIFIER")?.unwrap_or(0);
-        self.header.source = arguments.mandatory("SRC")?;
-        self.header.destination = arguments.mandatory("DST")?;
-        let kind: String = arguments.mandatory("TYPE")?;
-        let code = arguments.positional::<String>("CODE")?.unwrap_or_else(|| "0".to_owned());
-        self.kind =
-            icmp_names::parse_type(&kind).ok_or_else(|| ConfigError::at(2, "invalid TYPE"))?;
-        let code = icmp_names::parse_code(self.kind, &code);
-        self.code = code.ok_or_else(|| ConfigError::at(3, "invalid CODE"))?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "SRC": Ipv4Addr => this.header.source;
+        mandatory "DST": OrAnnotation<Ipv4Addr> => this.header.destination;
+        let kind = mandatory "TYPE": String;
+        let code = positional "CODE": String = "0".to_owned();
+        keyword "IDENTIFIER": u16 = 0 => this.identifier;
+        then {
+            this.kind =
+                icmp_names::parse_type(&kind).ok_or_else(|| ConfigError::at(2, "invalid TYPE"))?;
+            let code = icmp_names::parse_code(this.kind, &code);
+            this.code = code.ok_or_else(|| ConfigError::at(3, "invalid CODE"))?;
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -20,8 +20,11 @@
 //! ## See also
 //! `ICMPPingResponder`, `ICMPIPEncap`
 
+use std::net::Ipv4Addr;
+
 use super::icmp_ip_encap::ICMPIPEncap;
 use crate::prelude::*;
+use crate::shared::values::OrAnnotation;
 
 /// Makes echo requests.
 #[derive(Default)]
@@ -32,11 +35,10 @@ impl Class for ICMPPingEncap {
 }
 
 impl Element for ICMPPingEncap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.identifier = arguments.keyword("IDENTIFIER")?.unwrap_or(0);
-        self.0.header.source = arguments.mandatory("SRC")?;
-        self.0.header.destination = arguments.mandatory("DST")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "SRC": Ipv4Addr => this.0.header.source;
+        mandatory "DST": OrAnnotation<Ipv4Addr> => this.0.header.destination;
+        keyword "IDENTIFIER": u16 = 0 => this.0.identifier;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -71,13 +71,12 @@ impl IP6Encap {
 }
 
 impl Element for IP6Encap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.hop_limit = arguments.keyword("HLIM")?.unwrap_or(250);
-        self.class = arguments.keyword("CLASS")?.unwrap_or(0);
-        self.protocol = arguments.mandatory::<Protocol>("PROTO")?.0;
-        self.source = arguments.mandatory("SRC")?;
-        self.destination = arguments.mandatory("DST")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "PROTO": Protocol => Protocol(this.protocol);
+        mandatory "SRC": Ipv6Addr => this.source;
+        mandatory "DST": OrAnnotation<Ipv6Addr> => this.destination;
+        keyword "HLIM": u8 = 250 => this.hop_limit;
+        keyword "CLASS": u8 = 0 => this.class;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -26,9 +26,11 @@
 //! ## See also
 //! `UDPIPEncap`, `StripIPHeader`, `IP6Encap`
 
+use std::net::Ipv4Addr;
+
 use super::Ipv4;
 use crate::prelude::*;
-use crate::shared::values::Protocol;
+use crate::shared::values::{OrAnnotation, Protocol};
 
 /// Puts an IPv4 header before packets.
 pub(crate) struct IPEncap(Ipv4);
@@ -44,30 +46,31 @@ impl Class for IPEncap {
 }
 
 impl Element for IPEncap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let dscp: Option<u8> = arguments.keyword("DSCP")?;
-        let ect: Option<String> = arguments.keyword("ECT")?;
-        let congestion: Option<bool> = arguments.keyword("CE")?;
-        let tos: Option<u8> = arguments.keyword("TOS")?;
-        self.0.ttl = arguments.keyword("TTL")?.unwrap_or(250);
-        self.0.dont_fragment = arguments.keyword("DF")?.unwrap_or(false);
-        self.0.protocol = arguments.mandatory::<Protocol>("PROTO")?.0;
-        self.0.source = arguments.mandatory("SRC")?;
-        self.0.destination = arguments.mandatory("DST")?;
-        if tos.is_some() && (dscp.is_some() || ect.is_some() || congestion.is_some()) {
-            return Err(ConfigError::other("cannot set both TOS and DSCP, ECT, or CE"));
+    arguments! { this, given;
+        mandatory "PROTO": Protocol => Protocol(this.0.protocol);
+        mandatory "SRC": Ipv4Addr => this.0.source;
+        mandatory "DST": OrAnnotation<Ipv4Addr> => this.0.destination;
+        let dscp = keyword "DSCP": u8;
+        let ect = keyword "ECT": String;
+        let congestion = keyword "CE": bool;
+        let tos = keyword "TOS": u8;
+        keyword "TTL": u8 = 250 => this.0.ttl;
+        keyword "DF": bool = false => this.0.dont_fragment;
+        then {
+            if tos.is_some() && (dscp.is_some() || ect.is_some() || congestion.is_some()) {
+                return Err(ConfigError::other("cannot set both TOS and DSCP, ECT, or CE"));
+            }
+            if dscp.is_some_and(|dscp| dscp > 63) {
+                return Err(ConfigError::other("DSCP: expected 0 to 63"));
+            }
+            let mark = match ect.as_deref() {
+                _ if congestion == Some(true) => 3,
+                None => 0,
+                Some("2") => 2,
+                Some(text) => u8::from(given.value::<bool>("ECT", 0, text)?),
+            };
+            this.0.tos = tos.unwrap_or(dscp.unwrap_or(0) << 2 | mark);
         }
-        if dscp.is_some_and(|dscp| dscp > 63) {
-            return Err(ConfigError::other("DSCP: expected 0 to 63"));
-        }
-        let mark = match ect.as_deref() {
-            _ if congestion == Some(true) => 3,
-            None => 0,
-            Some("2") => 2,
-            Some(text) => u8::from(arguments.value::<bool>("ECT", 0, text)?),
-        };
-        self.0.tos = tos.unwrap_or(dscp.unwrap_or(0) << 2 | mark);
-        arguments.finish()
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -18,7 +18,7 @@ pub(crate) mod vlan_encap;
 
 use std::net::Ipv4Addr;
 
-use europa_engine::{Arguments, ConfigError, HandlerError, Packet, parse};
+use europa_engine::{ArgumentSet, ConfigError, HandlerError, Packet, arguments, parse};
 use europa_pool::packet::annotation;
 
 use crate::shared::fields::{self, grow_front, set, set_ip_checksum};
@@ -82,30 +82,38 @@ struct Tag {
     native: Option<u16>,
 }
 
-impl Tag {
-    /// From `VLAN_TCI`, `VLAN_PCP`, `VLAN_ID` and `NATIVE_VLAN`, the first two also by position.
-    fn read(arguments: &mut Arguments<'_>) -> Result<Tag, ConfigError> {
-        let bounded = |name: &str, value: Option<i32>, range: std::ops::RangeInclusive<i32>| {
-            let bad = || {
-                ConfigError::other(format!("{name}: expected {} to {}", range.start(), range.end()))
-            };
-            value.map_or(Ok(None), |value| {
-                if range.contains(&value) { Ok(Some(value)) } else { Err(bad()) }
-            })
-        };
-        let id = bounded("VLAN_ID", arguments.keyword("VLAN_ID")?, 0..=0xfff)?;
-        let native = bounded("NATIVE_VLAN", arguments.keyword("NATIVE_VLAN")?, -1..=0xfff)?;
-        let word: Option<String> = arguments.positional("VLAN_TCI")?;
-        let priority =
-            bounded("VLAN_PCP", arguments.positional("VLAN_PCP")?, 0..=7)?.unwrap_or(0) as u16;
-        let tci = match word.as_deref() {
-            Some("ANNO") => None,
-            Some(word) => Some(arguments.value::<u16>("VLAN_TCI", 0, word)? | priority << 13),
-            None => Some(id.unwrap_or(0) as u16 | priority << 13),
-        };
-        Ok(Tag { tci, native: u16::try_from(native.unwrap_or(0)).ok() })
-    }
+/// A number of a tag, if it is within bounds.
+fn bounded(
+    name: &str,
+    value: i32,
+    range: std::ops::RangeInclusive<i32>,
+) -> Result<u16, ConfigError> {
+    let bad =
+        || ConfigError::other(format!("{name}: expected {} to {}", range.start(), range.end()));
+    if range.contains(&value) { Ok(value as u16) } else { Err(bad()) }
+}
 
+impl ArgumentSet for Tag {
+    arguments! { set this, given;
+        let word = positional "VLAN_TCI": String;
+        let priority = positional "VLAN_PCP": i32 = 0;
+        let id = keyword "VLAN_ID": i32 = 0;
+        let native = keyword "NATIVE_VLAN": i32 = 0;
+        then {
+            let id = bounded("VLAN_ID", id, 0..=0xfff)?;
+            bounded("NATIVE_VLAN", native, -1..=0xfff)?;
+            let priority = bounded("VLAN_PCP", priority, 0..=7)?;
+            this.tci = match word.as_deref() {
+                Some("ANNO") => None,
+                Some(word) => Some(given.value::<u16>("VLAN_TCI", 0, word)? | priority << 13),
+                None => Some(id | priority << 13),
+            };
+            this.native = u16::try_from(native).ok();
+        }
+    }
+}
+
+impl Tag {
     /// The tag for a packet, or none if it goes without.
     fn of(self, packet: &Packet) -> Option<u16> {
         let tci = self.tci.unwrap_or_else(|| vlan_annotation(packet));

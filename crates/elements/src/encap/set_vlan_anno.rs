@@ -32,9 +32,8 @@ impl Class for SetVLANAnno {
 }
 
 impl Element for SetVLANAnno {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0 = Tag::read(arguments)?;
-        arguments.finish()
+    arguments! { this, given;
+        set Tag => this.0;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

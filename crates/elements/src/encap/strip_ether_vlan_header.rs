@@ -38,9 +38,8 @@ impl Class for StripEtherVLANHeader {
 }
 
 impl Element for StripEtherVLANHeader {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.native = u16::try_from(arguments.positional::<i32>("NATIVE_VLAN")?.unwrap_or(0)).ok();
-        arguments.finish()
+    arguments! { this, given;
+        positional "NATIVE_VLAN": i32 = 0, with |vlan| u16::try_from(vlan).ok() => this.native;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -21,12 +21,14 @@
 //! ## See also
 //! `UDPIPEncap`, `IP6Encap`
 
+use std::net::Ipv6Addr;
+
 use europa_packet::{IpProtocol, checksum};
 
 use super::ip6_encap::IP6Encap;
 use crate::prelude::*;
 use crate::shared::fields::set;
-use crate::shared::values::Port;
+use crate::shared::values::{OrAnnotation, Port};
 
 /// Puts UDP and IPv6 headers before packets.
 #[derive(Default)]
@@ -61,14 +63,15 @@ impl UDPIP6Encap {
 }
 
 impl Element for UDPIP6Encap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.header.protocol = 17;
-        self.header.hop_limit = 255;
-        self.header.source = arguments.mandatory("SRC")?;
-        self.source = arguments.mandatory("SPORT")?;
-        self.header.destination = arguments.mandatory("DST")?;
-        self.destination = arguments.mandatory("DPORT")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "SRC": Ipv6Addr => this.header.source;
+        mandatory "SPORT": Port => this.source;
+        mandatory "DST": OrAnnotation<Ipv6Addr> => this.header.destination;
+        mandatory "DPORT": Port => this.destination;
+        then {
+            this.header.protocol = 17;
+            this.header.hop_limit = 255;
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -22,12 +22,14 @@
 //! ## See also
 //! `IPEncap`, `UDPIP6Encap`, `Strip`
 
+use std::net::Ipv4Addr;
+
 use europa_packet::checksum;
 
 use super::{Ipv4, parts};
 use crate::prelude::*;
 use crate::shared::fields::{segment_checksum, set};
-use crate::shared::values::Port;
+use crate::shared::values::{OrAnnotation, Port};
 
 /// Puts UDP and IPv4 headers before packets.
 pub(crate) struct UDPIPEncap {
@@ -70,13 +72,12 @@ impl UDPIPEncap {
 }
 
 impl Element for UDPIPEncap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.header.source = arguments.mandatory("SRC")?;
-        self.source = arguments.mandatory("SPORT")?;
-        self.header.destination = arguments.mandatory("DST")?;
-        self.destination = arguments.mandatory("DPORT")?;
-        self.checksum = arguments.positional("CHECKSUM")?.unwrap_or(true);
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "SRC": Ipv4Addr => this.header.source;
+        mandatory "SPORT": Port => this.source;
+        mandatory "DST": OrAnnotation<Ipv4Addr> => this.header.destination;
+        mandatory "DPORT": Port => this.destination;
+        positional "CHECKSUM": bool = true => this.checksum;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -35,10 +35,9 @@ impl Class for VLANDecap {
 }
 
 impl Element for VLANDecap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.kind = arguments.keyword("ETHERTYPE")?.unwrap_or(0x8100);
-        self.annotate = arguments.positional("ANNO")?.unwrap_or(true);
-        arguments.finish()
+    arguments! { this, given;
+        positional "ANNO": bool = true => this.annotate;
+        keyword "ETHERTYPE": u16 = 0x8100 => this.kind;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -52,10 +52,9 @@ impl VLANEncap {
 }
 
 impl Element for VLANEncap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.kind = arguments.keyword("ETHERTYPE")?.unwrap_or(0x8100);
-        self.tag = Tag::read(arguments)?;
-        arguments.finish()
+    arguments! { this, given;
+        keyword "ETHERTYPE": u16 = 0x8100 => this.kind;
+        set Tag => this.tag;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -23,10 +23,8 @@
 //! ## See also
 //! `SetFilterKey`, `GetIPAddress`, `PaintSwitch`
 
-use europa_pool::layout::RESULT_BYTES;
-
 use crate::prelude::*;
-use crate::shared::common::annotation_of;
+use crate::shared::annotation::Annotation;
 
 /// Reads the results of rules.
 #[derive(Default)]
@@ -39,9 +37,8 @@ impl Class for FilterResult {
 }
 
 impl Element for FilterResult {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.annotation = annotation_of(arguments, RESULT_BYTES)?.unwrap_or(0);
-        arguments.finish()
+    arguments! { this, given;
+        positional "ANNO": Annotation<16> = Annotation(0) => Annotation(this.annotation);
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

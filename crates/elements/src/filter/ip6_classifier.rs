@@ -33,8 +33,11 @@ impl Class for IP6Classifier {
 }
 
 impl Element for IP6Classifier {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.read_patterns(arguments, Version::Six)
+    arguments! { this, given;
+        let patterns = rest "PATTERN": "expression, or '-'";
+        then {
+            this.0.read_patterns(patterns, given, Version::Six)?;
+        }
     }
 
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {

@@ -41,8 +41,11 @@ impl Class for IP6Filter {
 }
 
 impl Element for IP6Filter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.read_rules(arguments, Version::Six)
+    arguments! { this, given;
+        let rules = rest "RULE": "'ACTION EXPRESSION'";
+        then {
+            this.0.read_rules(rules, given, Version::Six);
+        }
     }
 
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {

@@ -19,7 +19,7 @@
 //! ## See also
 //! `IPFilter`, `Classifier`
 
-use super::ip_filter::IPFilter;
+use super::ip_filter::{IPFilter, unquoted};
 use super::parse::Version;
 use crate::prelude::*;
 
@@ -40,35 +40,33 @@ impl IPClassifier {
     /// Reads the patterns, one for each output.
     pub(super) fn read_patterns(
         &mut self,
-        arguments: &mut Arguments<'_>,
+        patterns: Vec<(usize, &str)>,
+        given: &mut Arguments<'_>,
         version: Version,
     ) -> Result<(), ConfigError> {
-        let outputs = arguments.outputs();
-        let unquoted = |text: &str| {
-            europa_engine::unquote(text).and_then(|bytes| String::from_utf8(bytes).ok())
-        };
-        let patterns = arguments.rest();
+        let outputs = given.outputs();
         if patterns.len() != outputs {
             let message = format!("need {outputs} arguments, one per output port");
             return Err(ConfigError::other(message));
         }
         let rules: Vec<(usize, String)> = patterns
             .into_iter()
-            .map(|(index, text)| {
-                (index, format!("{index} {}", unquoted(text).unwrap_or_else(|| text.to_owned())))
-            })
+            .map(|(index, text)| (index, format!("{index} {}", unquoted(text))))
             .collect();
-        self.0.compile(arguments, &rules, version);
+        self.0.compile(given, &rules, version);
         for output in self.0.program().unused(outputs) {
-            arguments.warn(format!("output {output} matches no packets"));
+            given.warn(format!("output {output} matches no packets"));
         }
         Ok(())
     }
 }
 
 impl Element for IPClassifier {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.read_patterns(arguments, Version::Four)
+    arguments! { this, given;
+        let patterns = rest "PATTERN": "expression, or '-'";
+        then {
+            this.read_patterns(patterns, given, Version::Four)?;
+        }
     }
 
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {

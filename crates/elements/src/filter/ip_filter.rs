@@ -115,28 +115,30 @@ impl IPFilter {
 }
 
 impl IPFilter {
-    /// Reads the rules of a filter.
+    /// Reads the rules of a filter, with their numbers.
     pub(super) fn read_rules(
         &mut self,
-        arguments: &mut Arguments<'_>,
+        rules: Vec<(usize, &str)>,
+        given: &mut Arguments<'_>,
         version: Version,
-    ) -> Result<(), ConfigError> {
-        let unquoted = |text: &str| {
-            europa_engine::unquote(text).and_then(|bytes| String::from_utf8(bytes).ok())
-        };
-        let rules: Vec<(usize, String)> = arguments
-            .rest()
-            .into_iter()
-            .map(|(index, text)| (index, unquoted(text).unwrap_or_else(|| text.to_owned())))
-            .collect();
-        self.compile(arguments, &rules, version);
-        Ok(())
+    ) {
+        let rules: Vec<_> = rules.into_iter().map(|(at, rule)| (at, unquoted(rule))).collect();
+        self.compile(given, &rules, version);
     }
 }
 
+/// A rule or pattern without quotes, or as it is.
+pub(super) fn unquoted(text: &str) -> String {
+    let unquoted = europa_engine::unquote(text).and_then(|bytes| String::from_utf8(bytes).ok());
+    unquoted.unwrap_or_else(|| text.to_owned())
+}
+
 impl Element for IPFilter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.read_rules(arguments, Version::Four)
+    arguments! { this, given;
+        let rules = rest "RULE": "'ACTION EXPRESSION'";
+        then {
+            this.read_rules(rules, given, Version::Four);
+        }
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {

@@ -27,11 +27,9 @@
 //! ## See also
 //! `IPForward`, `ToHost`, `LookupIP6Route`, `IP6NDSolicitor`
 
-use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-};
+use europa_engine::{Batch, Class, ClassInfo, Context, Element};
 
-use crate::forward::ip_forward::{Forward, HANDLERS, forward_class};
+use crate::forward::ip_forward::{Forward, forward_class};
 
 forward_class!(
     IP6Forward,

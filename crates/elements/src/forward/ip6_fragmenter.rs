@@ -34,9 +34,8 @@ impl Class for IP6Fragmenter {
 }
 
 impl Element for IP6Fragmenter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.mtu = arguments.mandatory("MTU")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "MTU": usize => this.mtu;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

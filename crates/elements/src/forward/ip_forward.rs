@@ -40,211 +40,19 @@
 //! ## See also
 //! `HostGate`, `IP6Forward`, `ToHost`, `RadixIPLookup`, `ARPQuerier`
 
-use std::hash::{BuildHasher, RandomState};
-use std::net::{Ipv4Addr, Ipv6Addr};
+mod family;
+mod table;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    Packet,
+    ArgumentSet, Batch, Class, ClassInfo, Context, Element, HandlerError, arguments, handlers, keep,
 };
-use europa_packet::{EtherType, MacAddr};
-use europa_pool::packet::annotation::DST_IP6;
+use europa_packet::MacAddr;
 
+use self::family::{Family, Verdict};
+use self::table::{Slot, Table};
 use crate::shared::ip_routes::{bad_line, load};
 use crate::shared::made::encapsulate;
-use crate::shared::neighbour::{Address, pair};
 use crate::shared::reasons::{Reason, Reasons};
-
-/// The differences between the families.
-pub(crate) trait Family: Address + Default {
-    const ETHER_TYPE: [u8; 2];
-    /// The output for packets that the policy has Linux forward.
-    const POLICY_OUTPUT: u16;
-    fn target(packet: &Packet) -> Self;
-    /// The verdict for a packet of at most `mtu` bytes, if it fits.
-    fn check(packet: &Packet, mtu: usize) -> Verdict;
-    fn count_down(packet: &mut Packet);
-    fn parse(text: &str) -> Option<Self>;
-    fn show(self) -> String;
-    fn pair(text: &str) -> Option<(Self, [u8; 6])>;
-}
-
-/// The verdict for a packet whose neighbour is known.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Good,
-    Host,
-    TooLong,
-}
-
-impl Family for u32 {
-    const ETHER_TYPE: [u8; 2] = EtherType::IPV4.0;
-    const POLICY_OUTPUT: u16 = 3;
-
-    #[inline(always)]
-    fn target(packet: &Packet) -> u32 {
-        packet.dst_ip()
-    }
-
-    #[inline(always)]
-    fn check(packet: &Packet, mtu: usize) -> Verdict {
-        let Some(header) = packet.network_header().and_then(<[u8]>::first_chunk::<20>) else {
-            return Verdict::Host;
-        };
-        match (header[8], packet.is_longer_than(mtu), header[6] & 0x40 != 0) {
-            (0 | 1, ..) | (_, true, true) => Verdict::Host,
-            (_, true, false) => Verdict::TooLong,
-            _ => Verdict::Good,
-        }
-    }
-
-    #[inline(always)]
-    fn count_down(packet: &mut Packet) {
-        let header = packet.network_header_mut().and_then(<[u8]>::first_chunk_mut::<20>);
-        let Some([_, _, _, _, _, _, _, _, ttl, _, high, low, ..]) = header else { return };
-        *ttl = ttl.saturating_sub(1);
-        // As in `DecIPTTL` (RFC 1624 equation 3).
-        let sum = u32::from(u16::from_be_bytes([*high, *low])) + 0x0100;
-        [*high, *low] = ((sum + (sum >> 16)) as u16).to_be_bytes();
-    }
-
-    fn parse(text: &str) -> Option<u32> {
-        text.parse::<Ipv4Addr>().ok().map(u32::from)
-    }
-
-    fn show(self) -> String {
-        Ipv4Addr::from(self).to_string()
-    }
-
-    fn pair(text: &str) -> Option<(u32, [u8; 6])> {
-        pair::<Ipv4Addr>(text).map(|(address, mac)| (address.into(), mac))
-    }
-}
-
-impl Family for u128 {
-    const ETHER_TYPE: [u8; 2] = EtherType::IPV6.0;
-    const POLICY_OUTPUT: u16 = 2;
-
-    #[inline(always)]
-    fn target(packet: &Packet) -> u128 {
-        u128::from_be_bytes(packet.annotation(DST_IP6))
-    }
-
-    #[inline(always)]
-    fn check(packet: &Packet, mtu: usize) -> Verdict {
-        let Some(header) = packet.network_header().and_then(<[u8]>::first_chunk::<40>) else {
-            return Verdict::Host;
-        };
-        if header[7] <= 1 || packet.is_longer_than(mtu) { Verdict::Host } else { Verdict::Good }
-    }
-
-    #[inline(always)]
-    fn count_down(packet: &mut Packet) {
-        if let Some(hops) = packet.network_header_mut().and_then(|header| header.get_mut(7)) {
-            *hops = hops.saturating_sub(1);
-        }
-    }
-
-    fn parse(text: &str) -> Option<u128> {
-        text.parse::<Ipv6Addr>().ok().map(u128::from)
-    }
-
-    fn show(self) -> String {
-        Ipv6Addr::from(self).to_string()
-    }
-
-    fn pair(text: &str) -> Option<(u128, [u8; 6])> {
-        pair::<Ipv6Addr>(text).map(|(address, mac)| (address.into(), mac))
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Slot<A> {
-    address: A,
-    header: [u8; 14],
-    taken: bool,
-    used: bool,
-}
-
-/// Headers by neighbour: open addressing, at most half full. Linux bounds its neighbours, and so
-/// the entries in here.
-struct Table<A> {
-    slots: Vec<Slot<A>>,
-    count: usize,
-    secret: u64,
-}
-
-impl<A: Family> Table<A> {
-    fn new() -> Table<A> {
-        let empty = Slot { address: A::default(), header: [0; 14], taken: false, used: false };
-        let secret = RandomState::new().hash_one(0u8) | 1;
-        Table { slots: vec![empty; 64], count: 0, secret }
-    }
-
-    /// The slot that has the address, or would have it.
-    #[inline(always)]
-    fn place(&self, address: A) -> usize {
-        let mask = self.slots.len() - 1;
-        let mut index = (address.mix(self.secret) >> 32) as usize & mask;
-        while self.slots.get(index).is_some_and(|slot| slot.taken && slot.address != address) {
-            index = (index + 1) & mask;
-        }
-        index
-    }
-
-    #[inline(always)]
-    fn get(&mut self, address: A) -> Option<[u8; 14]> {
-        let index = self.place(address);
-        let slot = self.slots.get_mut(index).filter(|slot| slot.taken)?;
-        // Written once only: the line stays clean for the packets behind.
-        if !slot.used {
-            slot.used = true;
-        }
-        Some(slot.header)
-    }
-
-    fn set(&mut self, address: A, header: [u8; 14]) {
-        if (self.count + 1) * 2 > self.slots.len() {
-            let empty = Slot { address, header, taken: false, used: false };
-            let larger = vec![empty; self.slots.len() * 2];
-            for slot in std::mem::replace(&mut self.slots, larger).into_iter().filter(|s| s.taken) {
-                let index = self.place(slot.address);
-                if let Some(place) = self.slots.get_mut(index) {
-                    *place = slot;
-                }
-            }
-        }
-        let index = self.place(address);
-        if let Some(slot) = self.slots.get_mut(index) {
-            self.count += usize::from(!slot.taken);
-            *slot = Slot { address, header, taken: true, used: slot.taken && slot.used };
-        }
-    }
-
-    fn remove(&mut self, address: A) {
-        let mut index = self.place(address);
-        let mask = self.slots.len() - 1;
-        match self.slots.get_mut(index) {
-            Some(slot) if slot.taken => slot.taken = false,
-            _ => return,
-        }
-        self.count -= 1;
-        // Those behind may have passed this place on the way to theirs.
-        loop {
-            index = (index + 1) & mask;
-            let Some(slot) = self.slots.get(index).copied().filter(|slot| slot.taken) else {
-                return;
-            };
-            if let Some(place) = self.slots.get_mut(index) {
-                place.taken = false;
-            }
-            let better = self.place(slot.address);
-            if let Some(place) = self.slots.get_mut(better) {
-                *place = slot;
-            }
-        }
-    }
-}
 
 /// Linux's last written policy of the interface.
 #[derive(Clone, Default)]
@@ -280,25 +88,17 @@ impl<A: Family> Default for Forward<A> {
     }
 }
 
-/// The handlers of both.
-pub(crate) const HANDLERS: &[Handler] = &[
-    Handler::write("load"),
-    Handler::read("table"),
-    Handler::read("used"),
-    Handler::read("count"),
-    Handler::read("passed"),
-    Handler::both("policy"),
-    Handler::read("reasons"),
-];
+impl<A: Family> ArgumentSet for Forward<A> {
+    arguments! { set this, given;
+        mandatory "ETH": [u8; 6], with MacAddr => this.mac;
+        mandatory "MTU": usize => this.mtu;
+        then {
+            this.policy = Policy { mac: this.mac, mtu: this.mtu, ..Policy::default() };
+        }
+    }
+}
 
 impl<A: Family> Forward<A> {
-    pub(crate) fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.mac = MacAddr(arguments.mandatory("ETH")?);
-        self.mtu = arguments.mandatory("MTU")?;
-        self.policy = Policy { mac: self.mac, mtu: self.mtu, ..Policy::default() };
-        arguments.finish()
-    }
-
     pub(crate) fn push(&mut self, batch: &mut Batch, context: &mut Context<'_>) {
         let has_own = context.outputs() > usize::from(A::POLICY_OUTPUT);
         let linux = if has_own { A::POLICY_OUTPUT } else { 1 };
@@ -344,32 +144,22 @@ impl<A: Family> Forward<A> {
         });
     }
 
-    pub(crate) fn read(&mut self, handler: &str) -> String {
-        let slots = self.table.slots.iter_mut().filter(|slot| slot.taken);
-        match handler {
-            "table" => slots
-                .map(|slot| {
-                    let mac = slot.header.first_chunk().copied().unwrap_or_default();
-                    format!("{} {}\n", slot.address.show(), MacAddr(mac))
-                })
-                .collect(),
-            "used" => slots
-                .filter_map(|slot| {
-                    std::mem::take(&mut slot.used).then(|| slot.address.show() + "\n")
-                })
-                .collect(),
-            "count" => self.table.count.to_string(),
-            "policy" => self.policy.text.clone(),
-            "reasons" => self.reasons.show(),
-            _ => self.passed.to_string(),
-        }
+    /// The neighbours.
+    fn lines(&self) -> String {
+        let slots = self.table.slots.iter().filter(|slot| slot.taken);
+        let line = |slot: &Slot<A>| {
+            let mac = slot.header.first_chunk().copied().unwrap_or_default();
+            format!("{} {}\n", slot.address.show(), MacAddr(mac))
+        };
+        slots.map(line).collect()
     }
 
-    pub(crate) fn write(&mut self, handler: &str, value: &str) -> Result<(), HandlerError> {
-        match handler {
-            "policy" => self.set_policy(value),
-            _ => self.load(value),
-        }
+    /// The neighbours that packets went to since the last time.
+    fn take_used(&mut self) -> String {
+        let slots = self.table.slots.iter_mut().filter(|slot| slot.taken);
+        let line =
+            |slot: &mut Slot<A>| std::mem::take(&mut slot.used).then(|| slot.address.show() + "\n");
+        slots.filter_map(line).collect()
     }
 
     fn set_policy(&mut self, text: &str) -> Result<(), HandlerError> {
@@ -404,16 +194,6 @@ impl<A: Family> Forward<A> {
         Some(policy)
     }
 
-    /// Takes over another one's state.
-    pub(crate) fn take_state(&mut self, old: &mut Forward<A>) {
-        if old.mac == self.mac {
-            std::mem::swap(&mut self.table, &mut old.table);
-            self.policy = std::mem::take(&mut old.policy);
-            self.policy.mtu = self.policy.mtu.min(self.mtu);
-            self.reasons = std::mem::take(&mut old.reasons);
-        }
-    }
-
     pub(crate) fn load(&mut self, text: &str) -> Result<(), HandlerError> {
         let [a, b, c, d, e, f] = self.policy.mac.0;
         let [g, h] = A::ETHER_TYPE;
@@ -436,6 +216,25 @@ impl<A: Family> Forward<A> {
     }
 }
 
+impl<A: Family> Element for Forward<A> {
+    arguments! { this, given; set Forward<A> => *this; }
+
+    handlers! { this, context, value;
+        write "load" => this.load(value)?;
+        read "table" => this.lines();
+        read "used" => this.take_used();
+        read "count" => this.table.count;
+        read "passed" => this.passed;
+        both "policy" => this.policy.text, set this.set_policy(value)?;
+        read "reasons" => this.reasons.show();
+    }
+
+    keep! { this, old if old.mac == this.mac;
+        table, policy, reasons;
+        then { this.policy.mtu = this.policy.mtu.min(this.mtu); }
+    }
+}
+
 macro_rules! forward_class {
     ($name:ident, $address:ty, $text:literal, $ports:literal, $doc:literal) => {
         #[doc = $doc]
@@ -448,42 +247,15 @@ macro_rules! forward_class {
         }
 
         impl Element for $name {
-            fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-                self.0.configure(arguments)
-            }
+            $crate::shared::delegate::delegate!(arguments 0);
 
             fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
                 self.0.push(batch, context);
             }
 
-            fn handlers(&self) -> &'static [Handler] {
-                HANDLERS
-            }
+            $crate::shared::delegate::delegate!(handlers 0);
 
-            fn read(
-                &mut self,
-                handler: &str,
-                _: &str,
-                _: &mut Context<'_>,
-            ) -> Result<String, HandlerError> {
-                Ok(self.0.read(handler))
-            }
-
-            fn write(
-                &mut self,
-                handler: &str,
-                value: &str,
-                _: &mut Context<'_>,
-            ) -> Result<(), HandlerError> {
-                self.0.write(handler, value)
-            }
-
-            fn take_state(&mut self, old: &mut dyn Element) {
-                let old = (old as &mut dyn std::any::Any).downcast_mut::<$name>();
-                if let Some(old) = old {
-                    self.0.take_state(&mut old.0);
-                }
-            }
+            europa_engine::keep! { this, old; then { this.0.take_state(&mut old.0); } }
         }
     };
 }

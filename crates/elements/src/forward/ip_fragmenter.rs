@@ -33,8 +33,8 @@
 //! `ICMPError`, `CheckLength`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, HandlerError, Packet,
-    Verdict, handlers, parse,
+    Batch, Class, ClassInfo, ConfigError, Context, Each, Element, HandlerError, Packet, Verdict,
+    arguments, handlers, parse,
 };
 use europa_packet::{Header, Ipv4Header, Ipv4Packet, checksum, ipv4};
 use zerocopy::IntoBytes;
@@ -175,15 +175,16 @@ impl Each for IPFragmenter {
 }
 
 impl Element for IPFragmenter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.mtu = arguments.mandatory("MTU")?;
-        self.honor_df = arguments.positional("HONOR_DF")?.unwrap_or(true);
-        let _verbose: Option<bool> = arguments.positional("VERBOSE")?;
-        let _headroom: Option<u32> = arguments.keyword("HEADROOM")?;
-        if self.mtu < LEAST {
-            return Err(ConfigError::other(format!("MTU must be at least {LEAST}")));
+    arguments! { this, given;
+        mandatory "MTU": usize => this.mtu;
+        positional "HONOR_DF": bool = true => this.honor_df;
+        positional "VERBOSE": bool => _;
+        keyword "HEADROOM": u32 => _;
+        then {
+            if this.mtu < LEAST {
+                return Err(ConfigError::other(format!("MTU must be at least {LEAST}")));
+            }
         }
-        arguments.finish()
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {

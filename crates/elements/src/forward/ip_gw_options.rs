@@ -30,8 +30,7 @@
 use std::net::Ipv4Addr;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict,
-    handlers,
+    Batch, Class, ClassInfo, Context, Each, Element, Packet, Verdict, arguments, handlers,
 };
 
 use crate::shared::common::part;
@@ -218,14 +217,10 @@ impl Each for IPGWOptions {
 }
 
 impl Element for IPGWOptions {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.address = arguments.mandatory::<Ipv4Addr>("MYADDR")?.octets();
-        let text: String = arguments.positional("OTHERADDRS")?.unwrap_or_default();
-        self.others = text
-            .split_whitespace()
-            .map(|word| Ok(arguments.value::<Ipv4Addr>("OTHERADDRS", 1, word)?.octets()))
-            .collect::<Result<_, _>>()?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "MYADDR": Ipv4Addr, with |address| address.octets() => this.address;
+        let others = positional_list "OTHERADDRS": Ipv4Addr;
+        then { this.others = others.iter().map(Ipv4Addr::octets).collect(); }
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

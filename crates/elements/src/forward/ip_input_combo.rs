@@ -38,9 +38,9 @@ impl Class for IPInputCombo {
 }
 
 impl Element for IPInputCombo {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.colour = arguments.mandatory("COLOR")?;
-        self.check.configure(arguments)
+    arguments! { this, given;
+        mandatory "COLOR": u8 => this.colour;
+        set CheckIPHeader => this.check;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

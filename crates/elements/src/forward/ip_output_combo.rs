@@ -62,13 +62,14 @@ impl IPOutputCombo {
 }
 
 impl Element for IPOutputCombo {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.colour = arguments.mandatory("COLOR")?;
-        let address: Ipv4Addr = arguments.mandatory("IPADDR")?;
-        self.options = IPGWOptions::of(address);
-        self.source = FixIPSrc::of(address);
-        self.mtu = arguments.mandatory("MTU")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "COLOR": u8 => this.colour;
+        let address = mandatory "IPADDR": Ipv4Addr;
+        mandatory "MTU": usize => this.mtu;
+        then {
+            this.options = IPGWOptions::of(address);
+            this.source = FixIPSrc::of(address);
+        }
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {

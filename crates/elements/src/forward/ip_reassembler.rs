@@ -34,34 +34,21 @@
 
 mod store;
 
-use std::any::Any;
-
 use self::store::{Added, Fragment, Key, Store};
 use crate::prelude::*;
-use crate::shared::common::annotation_keyword;
+use crate::shared::annotation::Annotation;
 use crate::shared::fields::{
     be16, be32, grow_tail, is_fragment, network, network_mut, set, set_ip_checksum,
 };
 
 /// Puts fragments together.
+#[derive(Default)]
 pub(crate) struct IPReassembler {
     waiting: Store,
     most_bytes: usize,
     most_packets: usize,
     mtu_annotation: Option<usize>,
     drops: u64,
-}
-
-impl Default for IPReassembler {
-    fn default() -> IPReassembler {
-        IPReassembler {
-            waiting: Store::default(),
-            most_bytes: 256 * 1024,
-            most_packets: usize::MAX,
-            mtu_annotation: None,
-            drops: 0,
-        }
-    }
 }
 
 impl Class for IPReassembler {
@@ -199,14 +186,15 @@ impl IPReassembler {
 }
 
 impl Element for IPReassembler {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.most_bytes = arguments.keyword("HIMEM")?.unwrap_or(self.most_bytes);
-        self.most_packets = arguments.keyword("PACKETS")?.unwrap_or(self.most_packets);
-        if self.most_packets == 0 {
-            return Err(ConfigError::other("PACKETS must be at least 1"));
+    arguments! { this, given;
+        keyword "HIMEM": usize = 256 * 1024 => this.most_bytes;
+        keyword "PACKETS": usize = usize::MAX => this.most_packets;
+        keyword "MAX_MTU_ANNO": Annotation<2>, with |at| at.map(Annotation::at) => this.mtu_annotation;
+        then {
+            if this.most_packets == 0 {
+                return Err(ConfigError::other("PACKETS must be at least 1"));
+            }
         }
-        self.mtu_annotation = annotation_keyword(arguments, "MAX_MTU_ANNO", 2)?;
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -240,9 +228,9 @@ impl Element for IPReassembler {
         self.set_alarm(context);
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<IPReassembler>() {
-            self.waiting.take_over(&mut old.waiting, self.most_packets);
+    keep! { this, old;
+        then {
+            this.waiting.take_over(&mut old.waiting, this.most_packets);
         }
     }
 

@@ -34,20 +34,9 @@ impl Element for AverageCounterIMP {
         self.0.process(batch, context);
     }
 
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.configure(arguments)
-    }
+    delegate!(arguments 0);
 
-    delegate!(reading 0);
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        self.0.write(handler, value, context)
-    }
+    delegate!(handlers 0);
 }
 
 #[cfg(test)]

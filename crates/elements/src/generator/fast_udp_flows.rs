@@ -150,33 +150,34 @@ impl FastUDPFlows {
 }
 
 impl Element for FastUDPFlows {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.burst = arguments.keyword("BURST")?.unwrap_or(32);
-        self.row = arguments.keyword("FLOWBURST")?.unwrap_or(1);
-        self.template.checksum = arguments.keyword("CHECKSUM")?.unwrap_or(true);
-        self.sequential = arguments.keyword("SEQUENTIAL")?.unwrap_or(false);
-        arguments.keyword::<bool>("DUPLICATE")?;
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.stop = arguments.keyword("STOP")?.unwrap_or(false);
-        self.pace.rate = arguments.mandatory("RATE")?;
-        self.limit = u64::try_from(arguments.mandatory::<i64>("LIMIT")?).ok();
-        let length: u16 = arguments.mandatory("LENGTH")?;
-        if usize::from(length) < SHORTEST {
-            arguments.warn("packet length < 60, defaulting to 60");
+    arguments! { this, given;
+        mandatory "RATE": u32 => this.pace.rate;
+        mandatory "LIMIT": i64, with |limit| u64::try_from(limit).ok() => this.limit;
+        let length = mandatory "LENGTH": u16;
+        mandatory "SRCETH": [u8; 6] => this.template.source.0;
+        let source = mandatory "SRCIP": Ipv4Addr;
+        mandatory "DSTETH": [u8; 6] => this.template.destination.0;
+        let destination = mandatory "DSTIP": Ipv4Addr;
+        mandatory "FLOWS": usize => this.number;
+        mandatory "FLOWSIZE": u32 => this.size;
+        keyword "BURST": usize = 32 => this.burst;
+        keyword "FLOWBURST": u32 = 1 => this.row;
+        keyword "CHECKSUM": bool = true => this.template.checksum;
+        keyword "SEQUENTIAL": bool = false => this.sequential;
+        keyword "DUPLICATE": bool => _;
+        keyword "ACTIVE": bool = true => this.active;
+        keyword "STOP": bool = false => this.stop;
+        then {
+            if usize::from(length) < SHORTEST {
+                given.warn("packet length < 60, defaulting to 60");
+            }
+            this.template.length = usize::from(length);
+            this.template.source.1 = source.octets();
+            this.template.destination.1 = destination.octets();
+            if !(1..=MOST_FLOWS).contains(&this.number) {
+                return Err(ConfigError::other(format!("FLOWS must be between 1 and {MOST_FLOWS}")));
+            }
         }
-        self.template.length = usize::from(length);
-        let mac = arguments.mandatory("SRCETH")?;
-        let address: Ipv4Addr = arguments.mandatory("SRCIP")?;
-        self.template.source = (mac, address.octets());
-        let mac = arguments.mandatory("DSTETH")?;
-        let address: Ipv4Addr = arguments.mandatory("DSTIP")?;
-        self.template.destination = (mac, address.octets());
-        self.number = arguments.mandatory("FLOWS")?;
-        self.size = arguments.mandatory("FLOWSIZE")?;
-        if !(1..=MOST_FLOWS).contains(&self.number) {
-            return Err(ConfigError::other(format!("FLOWS must be between 1 and {MOST_FLOWS}")));
-        }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

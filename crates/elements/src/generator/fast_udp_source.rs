@@ -85,29 +85,28 @@ impl FastUDPSource {
 }
 
 impl Element for FastUDPSource {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.pace.rate = arguments.mandatory("RATE")?;
-        let limit: i64 = arguments.mandatory("LIMIT")?;
-        self.limit = u64::try_from(limit).ok();
-        let length: u16 = arguments.mandatory("LENGTH")?;
-        if usize::from(length) < SHORTEST {
-            arguments.warn("packet length < 60, defaulting to 60");
+    arguments! { this, given;
+        mandatory "RATE": u32 => this.pace.rate;
+        mandatory "LIMIT": i64, with |limit| u64::try_from(limit).ok() => this.limit;
+        let length = mandatory "LENGTH": u16;
+        mandatory "SRCETH": [u8; 6] => this.template.source.0;
+        let source = mandatory "SRCIP": Ipv4Addr;
+        mandatory "SPORT": Port => Port(this.ports[0]);
+        mandatory "DSTETH": [u8; 6] => this.template.destination.0;
+        let destination = mandatory "DSTIP": Ipv4Addr;
+        mandatory "DPORT": Port => Port(this.ports[1]);
+        positional "CHECKSUM": bool = true => this.template.checksum;
+        positional "INTERVAL": u64 = 0 => this.interval;
+        positional "ACTIVE": bool = true => this.active;
+        then {
+            if usize::from(length) < SHORTEST {
+                given.warn("packet length < 60, defaulting to 60");
+            }
+            this.template.length = usize::from(length);
+            this.template.source.1 = source.octets();
+            this.template.destination.1 = destination.octets();
+            this.reset();
         }
-        let mac = arguments.mandatory("SRCETH")?;
-        let address: Ipv4Addr = arguments.mandatory("SRCIP")?;
-        let from: Port = arguments.mandatory("SPORT")?;
-        self.template.source = (mac, address.octets());
-        let mac = arguments.mandatory("DSTETH")?;
-        let address: Ipv4Addr = arguments.mandatory("DSTIP")?;
-        let to: Port = arguments.mandatory("DPORT")?;
-        self.template.destination = (mac, address.octets());
-        self.template.length = usize::from(length);
-        self.ports = [from.0, to.0];
-        self.template.checksum = arguments.positional("CHECKSUM")?.unwrap_or(true);
-        self.interval = arguments.positional("INTERVAL")?.unwrap_or(0);
-        self.active = arguments.positional("ACTIVE")?.unwrap_or(true);
-        self.reset();
-        arguments.finish()
     }
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {

@@ -49,16 +49,18 @@ impl HandlerAggregate {
 }
 
 impl Element for HandlerAggregate {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        for (index, argument) in arguments.rest() {
-            let mut name = argument;
-            if shift_word(&mut name) == "ELEMENT" && !name.is_empty() {
-                self.names.push((index, name.to_owned()));
-            } else {
-                arguments.error(ConfigError::at(index, "expected 'ELEMENT NAME'"));
+    arguments! { this, given;
+        let names = rest "ELEMENT": "'ELEMENT NAME'";
+        then {
+            for (index, argument) in names {
+                let mut name = argument;
+                if shift_word(&mut name) == "ELEMENT" && !name.is_empty() {
+                    this.names.push((index, name.to_owned()));
+                } else {
+                    given.error(ConfigError::at(index, "expected 'ELEMENT NAME'"));
+                }
             }
         }
-        Ok(())
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -18,14 +18,19 @@
 //! ## See also
 //! `ReplayUnqueue`
 
-use std::any::Any;
-
 use super::replay_unqueue::ReplayUnqueue;
 use crate::prelude::*;
 
 /// Replays packets of several inputs in the order of their times.
-#[derive(Default)]
 pub(crate) struct MultiReplayUnqueue(ReplayUnqueue);
+
+impl Default for MultiReplayUnqueue {
+    fn default() -> MultiReplayUnqueue {
+        let mut inner = ReplayUnqueue::default();
+        inner.merge = true;
+        MultiReplayUnqueue(inner)
+    }
+}
 
 impl Class for MultiReplayUnqueue {
     const INFO: ClassInfo =
@@ -33,10 +38,7 @@ impl Class for MultiReplayUnqueue {
 }
 
 impl Element for MultiReplayUnqueue {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.merge = true;
-        self.0.configure(arguments)
-    }
+    delegate!(arguments 0);
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
         self.0.initialize(context)
@@ -46,20 +48,11 @@ impl Element for MultiReplayUnqueue {
         self.0.run_task(context)
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<Self>() {
-            self.0.take_over(&mut old.0);
+    keep! { this, old;
+        then {
+            this.0.take_over(&mut old.0);
         }
     }
 
-    delegate!(reading 0);
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        self.0.write(handler, value, context)
-    }
+    delegate!(handlers 0);
 }

@@ -58,10 +58,9 @@ fn lengthen(packet: &mut Packet, length: usize) -> bool {
 }
 
 impl Element for NumberPacket {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.offset = arguments.positional("OFFSET")?.unwrap_or(40);
-        self.network_order = arguments.keyword("NET_ORDER")?.unwrap_or(false);
-        arguments.finish()
+    arguments! { this, given;
+        positional "OFFSET": usize = 40 => this.offset;
+        keyword "NET_ORDER": bool = false => this.network_order;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

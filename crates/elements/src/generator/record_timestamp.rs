@@ -59,20 +59,21 @@ impl Class for RecordTimestamp {
 }
 
 impl Element for RecordTimestamp {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.counter = arguments.keyword("COUNTER")?;
-        let places = arguments.keyword("N")?.filter(|n| *n > 0).unwrap_or(PLACES);
-        let offset: i64 = arguments.keyword("OFFSET")?.unwrap_or(-1);
-        self.offset = usize::try_from(offset).ok();
-        let dynamic = arguments.keyword("DYNAMIC")?.unwrap_or(false);
-        self.network_order = arguments.keyword("NET_ORDER")?.unwrap_or(false);
-        self.sample = arguments.keyword("SAMPLE")?.unwrap_or(1u64).max(1);
-        if places > MOST {
-            return Err(ConfigError::other(format!("N must be at most {MOST}")));
+    arguments! { this, given;
+        keyword "COUNTER": String => this.counter;
+        keyword "OFFSET": i64 = -1, with |offset| usize::try_from(offset).ok() => this.offset;
+        let places = keyword "N": usize = PLACES;
+        let dynamic = keyword "DYNAMIC": bool = false;
+        keyword "NET_ORDER": bool = false => this.network_order;
+        keyword "SAMPLE": u64 = 1, with |sample| sample.max(1) => this.sample;
+        then {
+            let places = if places == 0 { PLACES } else { places };
+            if places > MOST {
+                return Err(ConfigError::other(format!("N must be at most {MOST}")));
+            }
+            this.most = if dynamic { places.saturating_mul(GROWTH).min(MOST) } else { places };
+            *this.times.borrow_mut() = vec![0; places];
         }
-        self.most = if dynamic { places.saturating_mul(GROWTH).min(MOST) } else { places };
-        *self.times.borrow_mut() = vec![0; places];
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

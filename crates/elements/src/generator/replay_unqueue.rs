@@ -32,10 +32,7 @@
 //! ## See also
 //! `MultiReplayUnqueue`, `FromDump`, `FastUDPFlows`
 
-use std::any::Any;
-
 use crate::prelude::*;
-use crate::shared::accepted::accept;
 
 /// Packets of a turn.
 const BURST: usize = 64;
@@ -149,19 +146,23 @@ impl ReplayUnqueue {
 }
 
 impl Element for ReplayUnqueue {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let ignored =
-            ["QUICK_CLONE", "VERBOSE", "FREEONTERMINATE", "USE_SIGNAL", "QUEUE", "TIMING_FNT"];
-        accept(arguments, &ignored)?;
-        self.stop = arguments.keyword("STOP")?.unwrap_or(-1);
-        let seconds: u32 = arguments.keyword("STOP_TIME")?.unwrap_or(0);
-        self.stop_after_ns = u64::from(seconds) * 1_000_000_000;
-        self.burst = arguments.keyword("BURST")?.unwrap_or(BURST).max(1);
-        let limit: i64 = arguments.keyword("LIMIT")?.unwrap_or(-1);
-        self.limit = usize::try_from(limit).unwrap_or(usize::MAX);
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.timing = arguments.keyword("TIMING")?.unwrap_or(0);
-        arguments.finish()
+    arguments! { this, given;
+        keyword "STOP": i64 = -1 => this.stop;
+        let seconds = keyword "STOP_TIME": u32 = 0;
+        keyword "BURST": usize = BURST, with |burst| burst.max(1) => this.burst;
+        keyword "LIMIT": i64 = -1, with |limit| usize::try_from(limit).unwrap_or(usize::MAX)
+            => this.limit;
+        keyword "ACTIVE": bool = true => this.active;
+        keyword "TIMING": u64 = 0 => this.timing;
+        keyword "QUICK_CLONE": String => _;
+        keyword "VERBOSE": String => _;
+        keyword "FREEONTERMINATE": String => _;
+        keyword "USE_SIGNAL": String => _;
+        keyword "QUEUE": String => _;
+        keyword "TIMING_FNT": String => _;
+        then {
+            this.stop_after_ns = u64::from(seconds) * 1_000_000_000;
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -204,9 +205,9 @@ impl Element for ReplayUnqueue {
         pushed > 0
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<Self>() {
-            self.take_over(old);
+    keep! { this, old;
+        then {
+            this.take_over(old);
         }
     }
 

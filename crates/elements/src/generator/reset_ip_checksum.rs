@@ -52,9 +52,8 @@ fn set_transport(header: &[u8], segment: &mut [u8]) {
 }
 
 impl Element for ResetIPChecksum {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.transport = arguments.positional("L4")?.unwrap_or(false);
-        arguments.finish()
+    arguments! { this, given;
+        positional "L4": bool = false => this.transport;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -67,6 +67,28 @@ impl Class for TimestampDiff {
 }
 
 impl TimestampDiff {
+    /// A figure of the delays, from the one that the parameter says; its first word may be a
+    /// percentage or a class.
+    fn statistic(&self, name: &str, parameter: &str) -> Result<String, HandlerError> {
+        let mut words = parameter.split_whitespace();
+        let mut first = || -> Result<f64, HandlerError> {
+            let word = words.next().unwrap_or_default();
+            word.parse().map_err(|_| HandlerError::value(name, word, "number"))
+        };
+        let (percent, class) = match name {
+            "perc" => (first()?, None),
+            "avg_tc" => (0.0, Some(first()? as u8)),
+            other => (percent_of(other).unwrap_or(0.0), None),
+        };
+        let begin = words.next().map_or(Ok(0), |word| parse(name, word))?;
+        let delays = self.from(begin, class);
+        Ok(match name {
+            "average" | "avg" | "avg_tc" => mean(&delays).to_string(),
+            "stddev" => deviation(&delays).to_string(),
+            _ => percentile(delays, percent).to_string(),
+        })
+    }
+
     /// Measures a packet. `false` if it was not noted.
     fn measure(&mut self, packet: &Packet, context: &mut Context<'_>) -> bool {
         let Some(number) = number(packet, self.offset, self.network_order) else { return false };
@@ -128,21 +150,21 @@ fn percent_of(handler: &str) -> Option<f64> {
 }
 
 impl Element for TimestampDiff {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.recorder = arguments.mandatory("RECORDER")?;
-        self.offset = arguments.keyword("OFFSET")?.unwrap_or(40);
-        let limit = arguments.keyword("N")?.filter(|n| *n > 0);
-        self.limit = limit.unwrap_or(KEPT).min(MOST);
-        let most_ms: u32 = arguments.keyword("MAXDELAY")?.unwrap_or(1000);
-        self.most_ns = u64::from(most_ms) * 1_000_000;
-        self.nano = arguments.keyword("NANO")?.unwrap_or(false);
-        self.sample = arguments.keyword("SAMPLE")?.unwrap_or(1u64).max(1);
-        self.verbose = arguments.keyword("VERBOSE")?.unwrap_or(false);
-        let class: i64 = arguments.keyword("TC_OFFSET")?.unwrap_or(-1);
-        self.class_offset = usize::try_from(class).ok();
-        self.class_mask = arguments.keyword("TC_MASK")?.unwrap_or(255);
-        self.delays.reserve(self.limit);
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "RECORDER": String => this.recorder;
+        keyword "OFFSET": usize = 40 => this.offset;
+        let limit = keyword "N": usize = KEPT;
+        let most_ms = keyword "MAXDELAY": u32 = 1000;
+        keyword "NANO": bool = false => this.nano;
+        keyword "SAMPLE": u64 = 1, with |sample| sample.max(1) => this.sample;
+        keyword "VERBOSE": bool = false => this.verbose;
+        keyword "TC_OFFSET": i64 = -1, with |offset| usize::try_from(offset).ok() => this.class_offset;
+        keyword "TC_MASK": u8 = 255 => this.class_mask;
+        then {
+            this.limit = if limit == 0 { KEPT } else { limit.min(MOST) };
+            this.most_ns = u64::from(most_ms) * 1_000_000;
+            this.delays.reserve(this.limit);
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -166,65 +188,34 @@ impl Element for TimestampDiff {
         context.give_batch(own);
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const {
-            &[
-                Handler::read("average").with(Flags::PARAMETER),
-                Handler::read("avg").with(Flags::PARAMETER),
-                Handler::read("avg_tc").with(Flags::PARAMETER),
-                Handler::read("min").with(Flags::PARAMETER),
-                Handler::read("max").with(Flags::PARAMETER),
-                Handler::read("stddev").with(Flags::PARAMETER),
-                Handler::read("perc00").with(Flags::PARAMETER),
-                Handler::read("perc01").with(Flags::PARAMETER),
-                Handler::read("perc05").with(Flags::PARAMETER),
-                Handler::read("perc10").with(Flags::PARAMETER),
-                Handler::read("perc25").with(Flags::PARAMETER),
-                Handler::read("median").with(Flags::PARAMETER),
-                Handler::read("perc75").with(Flags::PARAMETER),
-                Handler::read("perc90").with(Flags::PARAMETER),
-                Handler::read("perc95").with(Flags::PARAMETER),
-                Handler::read("perc99").with(Flags::PARAMETER),
-                Handler::read("perc100").with(Flags::PARAMETER),
-                Handler::read("perc").with(Flags::PARAMETER),
-                Handler::read("index"),
-                Handler::read("last"),
-                Handler::read("dump").with(Flags::EXPENSIVE),
-                Handler::read("dump_list").with(Flags::EXPENSIVE),
-            ]
-        }
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        parameter: &str,
-        _: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        let mut words = parameter.split_whitespace();
-        let mut first = || -> Result<f64, HandlerError> {
-            let word = words.next().unwrap_or_default();
-            word.parse().map_err(|_| HandlerError::value(handler, word, "number"))
+    handlers! { this, context, value;
+        read "average" [PARAMETER] => this.statistic("average", value)?;
+        read "avg" [PARAMETER] => this.statistic("avg", value)?;
+        read "avg_tc" [PARAMETER] => this.statistic("avg_tc", value)?;
+        read "min" [PARAMETER] => this.statistic("min", value)?;
+        read "max" [PARAMETER] => this.statistic("max", value)?;
+        read "stddev" [PARAMETER] => this.statistic("stddev", value)?;
+        read "perc00" [PARAMETER] => this.statistic("perc00", value)?;
+        read "perc01" [PARAMETER] => this.statistic("perc01", value)?;
+        read "perc05" [PARAMETER] => this.statistic("perc05", value)?;
+        read "perc10" [PARAMETER] => this.statistic("perc10", value)?;
+        read "perc25" [PARAMETER] => this.statistic("perc25", value)?;
+        read "median" [PARAMETER] => this.statistic("median", value)?;
+        read "perc75" [PARAMETER] => this.statistic("perc75", value)?;
+        read "perc90" [PARAMETER] => this.statistic("perc90", value)?;
+        read "perc95" [PARAMETER] => this.statistic("perc95", value)?;
+        read "perc99" [PARAMETER] => this.statistic("perc99", value)?;
+        read "perc100" [PARAMETER] => this.statistic("perc100", value)?;
+        read "perc" [PARAMETER] => this.statistic("perc", value)?;
+        read "index" => this.delays.len() as i64 - 1;
+        read "last" => this.delays.last().map_or(0, |(delay, _)| *delay);
+        read "dump" [EXPENSIVE] => {
+            let line = |(at, (delay, _)): (usize, &(u32, u8))| format!("{at}: {delay}\n");
+            this.delays.iter().enumerate().map(line).collect::<String>()
         };
-        let (percent, class) = match handler {
-            "perc" => (Some(first()?), None),
-            "avg_tc" => (None, Some(first()? as u8)),
-            other => (percent_of(other), None),
+        read "dump_list" [EXPENSIVE] => {
+            this.delays.iter().map(|(delay, _)| format!("{delay}\n")).collect::<String>()
         };
-        let begin = words.next().map_or(Ok(0), |word| parse(handler, word))?;
-        let delays = |begin| self.from(begin, class);
-        Ok(match handler {
-            "average" | "avg" | "avg_tc" => mean(&delays(begin)).to_string(),
-            "stddev" => deviation(&delays(begin)).to_string(),
-            "index" => (self.delays.len() as i64 - 1).to_string(),
-            "last" => self.delays.last().map_or(0, |(delay, _)| *delay).to_string(),
-            "dump" => {
-                let line = |(at, (delay, _)): (usize, &(u32, u8))| format!("{at}: {delay}\n");
-                self.delays.iter().enumerate().map(line).collect()
-            }
-            "dump_list" => self.delays.iter().map(|(delay, _)| format!("{delay}\n")).collect(),
-            _ => percentile(delays(begin), percent.unwrap_or(0.0)).to_string(),
-        })
     }
 }
 

@@ -43,8 +43,8 @@
 use std::net::Ipv6Addr;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Names, Packet, PacketType,
-    Value, handlers, parse,
+    Batch, Class, ClassInfo, ConfigError, Context, Element, Names, Packet, PacketType, Value,
+    arguments, handlers, parse,
 };
 use europa_packet::icmp6::{Icmp6Type, unreachable};
 use europa_packet::ipv6::MIN_MTU;
@@ -212,27 +212,24 @@ impl ICMP6Error {
 }
 
 impl Element for ICMP6Error {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let least = MIN_MTU as u32;
-        self.mtu = arguments.keyword("MTU")?.unwrap_or(self.mtu).clamp(128, MIN_MTU);
-        self.pmtu = arguments.keyword("PMTU")?.unwrap_or(self.pmtu).max(least);
-        self.rate = Rate::new(arguments.keyword("RATE")?.unwrap_or(1000));
-        self.from_destination = arguments.keyword("FROM_DESTINATION")?.unwrap_or(false);
-        self.anycast = Anycast::configure(arguments)?;
-        let text: String = arguments.keyword("SOURCES")?.unwrap_or_default();
-        let words = text.split_whitespace();
-        self.sources =
-            words.map(|word| arguments.value("SOURCES", 3, word)).collect::<Result<_, _>>()?;
-        self.source = arguments.mandatory("SRC")?;
-        self.kind = arguments.mandatory::<Kind>("TYPE")?.0;
-        let text: String = arguments.positional("CODE")?.unwrap_or_else(|| "0".to_owned());
-        self.code = code(self.kind, &text).ok_or_else(|| ConfigError::Value {
-            name: "CODE".to_owned(),
-            index: Some(2),
-            found: text,
-            wanted: "ICMPv6 code of this type".to_owned(),
-        })?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "SRC": Ipv6Addr => this.source;
+        mandatory "TYPE": Kind => Kind(this.kind);
+        let text = positional "CODE": String = "0".to_owned();
+        keyword "MTU": usize = MIN_MTU, with |mtu| mtu.clamp(128, MIN_MTU) => this.mtu;
+        keyword "PMTU": u32 = MIN_MTU as u32, with |mtu| mtu.max(MIN_MTU as u32) => this.pmtu;
+        keyword "RATE": u32 = 1000, with Rate::new => this.rate;
+        keyword "FROM_DESTINATION": bool = false => this.from_destination;
+        keyword "ANYCAST": "pairs of addresses", by Anycast::read => this.anycast;
+        keyword_list "SOURCES": Ipv6Addr => this.sources;
+        then {
+            this.code = code(this.kind, &text).ok_or_else(|| ConfigError::Value {
+                name: "CODE".to_owned(),
+                index: Some(2),
+                found: text,
+                wanted: "ICMPv6 code of this type".to_owned(),
+            })?;
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

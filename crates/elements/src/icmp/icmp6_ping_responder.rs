@@ -25,7 +25,7 @@
 //! ## See also
 //! `ICMPPingResponder`, `ICMP6Error`
 
-use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Packet};
+use europa_engine::{Batch, Class, ClassInfo, Context, Element, Packet, arguments};
 use europa_packet::icmp6::Icmp6Type;
 use europa_packet::{Header, Icmp6Header, IpProtocol, Ipv6Header, Ipv6Packet, checksum};
 use europa_pool::packet::annotation::DST_IP6;
@@ -85,9 +85,8 @@ fn reply(packet: &mut Packet, anycast: &Anycast) -> Option<()> {
 }
 
 impl Element for ICMP6PingResponder {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.anycast = Anycast::configure(arguments)?;
-        arguments.finish()
+    arguments! { this, given;
+        keyword "ANYCAST": "pairs of addresses", by Anycast::read => this.anycast;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

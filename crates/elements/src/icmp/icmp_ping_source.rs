@@ -35,6 +35,7 @@
 //! `ICMPPingEncap`, `ICMPPingResponder`, `ICMPPingRewriter`
 
 use std::fmt::Write as _;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use crate::encap::icmp_ip_encap::ICMPIPEncap;
@@ -203,29 +204,27 @@ impl ICMPPingSource {
 }
 
 impl Element for ICMPPingSource {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.request = ICMPIPEncap::request(
-            arguments.mandatory("SRC")?,
-            arguments.mandatory("DST")?,
-            arguments.keyword("IDENTIFIER")?.unwrap_or(0),
-        );
-        let interval: Option<Duration> = arguments.keyword("INTERVAL")?;
-        let interval = interval.unwrap_or(Duration::from_secs(1));
-        self.ticks = Ticks::every(interval);
-        // Click counts in milliseconds.
-        if self.ticks.interval_ns < 1_000_000 {
-            arguments.warn("INTERVAL so small that it is zero");
+    arguments! { this, given;
+        let source = mandatory "SRC": Ipv4Addr;
+        let destination = mandatory "DST": Ipv4Addr;
+        let identifier = keyword "IDENTIFIER": u16 = 0;
+        keyword "INTERVAL": Duration = Duration::from_secs(1), with Ticks::every => this.ticks;
+        keyword "DATA": Vec<u8> = Vec::new() => this.data;
+        keyword "LIMIT": i64 = -1 => this.limit;
+        keyword "ACTIVE": bool = true => this.active;
+        keyword "VERBOSE": bool = true => this.verbose;
+        keyword "STOP": bool = false => this.stop;
+        keyword "MIRROR": bool = false => this.mirror;
+        then {
+            this.request = ICMPIPEncap::request(source, destination, identifier);
+            // Click counts in milliseconds.
+            if this.ticks.interval_ns < 1_000_000 {
+                given.warn("INTERVAL so small that it is zero");
+            }
+            if given.inputs() > 0 {
+                this.replies = Some(Replies::new());
+            }
         }
-        self.data = arguments.keyword("DATA")?.unwrap_or_default();
-        self.limit = arguments.keyword("LIMIT")?.unwrap_or(-1);
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.verbose = arguments.keyword("VERBOSE")?.unwrap_or(true);
-        self.stop = arguments.keyword("STOP")?.unwrap_or(false);
-        self.mirror = arguments.keyword("MIRROR")?.unwrap_or(false);
-        if arguments.inputs() > 0 {
-            self.replies = Some(Replies::new());
-        }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -183,9 +183,12 @@ impl AddressTranslator {
         Some(())
     }
 
-    /// Static mappings: a number, whether they have ports, and so many of them.
-    fn configure_static(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let count: u16 = arguments.mandatory("STATIC")?;
+    /// Static mappings: whether they have ports, and so many of them.
+    fn read_static(
+        &mut self,
+        count: u16,
+        arguments: &mut Arguments<'_>,
+    ) -> Result<(), ConfigError> {
         if count == 0 {
             return Ok(());
         }
@@ -209,33 +212,36 @@ impl AddressTranslator {
 }
 
 impl Element for AddressTranslator {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.configure_static(arguments)?;
-        self.dynamic = arguments.mandatory("DYNAMIC")?;
-        if !self.dynamic {
-            return arguments.finish();
-        }
-        self.port_mapping = arguments.mandatory("PORT_MAPPING")?;
-        self.inward = arguments.mandatory("DIRECTION")?;
-        if self.port_mapping {
-            let text: String = arguments.mandatory("ADDRESS")?;
-            let mut rest = text.as_str();
-            let address = arguments.value("ADDRESS", 0, shift_word(&mut rest))?;
-            let first: u16 = arguments.value("ADDRESS", 0, shift_word(&mut rest))?;
-            let last: u16 = arguments.value("ADDRESS", 0, shift_word(&mut rest))?;
-            if first == 0 || last < first {
-                return Err(ConfigError::other("ADDRESS: expected 'ADDRESS FIRST LAST'"));
+    arguments! { this, given;
+        let count = mandatory "STATIC": u16;
+        then {
+            // The further arguments depend on those before.
+            this.read_static(count, given)?;
+            this.dynamic = given.mandatory("DYNAMIC")?;
+            if !this.dynamic {
+                return given.finish();
             }
-            self.pool = Some((address, first, last));
-            self.next = first;
-            return arguments.finish();
+            this.port_mapping = given.mandatory("PORT_MAPPING")?;
+            this.inward = given.mandatory("DIRECTION")?;
+            if this.port_mapping {
+                let text: String = given.mandatory("ADDRESS")?;
+                let mut rest = text.as_str();
+                let address = given.value("ADDRESS", 0, shift_word(&mut rest))?;
+                let first: u16 = given.value("ADDRESS", 0, shift_word(&mut rest))?;
+                let last: u16 = given.value("ADDRESS", 0, shift_word(&mut rest))?;
+                if first == 0 || last < first {
+                    return Err(ConfigError::other("ADDRESS: expected 'ADDRESS FIRST LAST'"));
+                }
+                this.pool = Some((address, first, last));
+                this.next = first;
+                return given.finish();
+            }
+            for (index, text) in given.rest() {
+                let own = Some((given.value::<Ipv6Addr>("ADDRESS", index, text)?, 0));
+                let (inner, mapped) = if this.inward { (own, None) } else { (None, own) };
+                this.mappings.push(Mapping { inner, mapped, ports: false });
+            }
         }
-        for (index, text) in arguments.rest() {
-            let own = Some((arguments.value::<Ipv6Addr>("ADDRESS", index, text)?, 0));
-            let (inner, mapped) = if self.inward { (own, None) } else { (None, own) };
-            self.mappings.push(Mapping { inner, mapped, ports: false });
-        }
-        Ok(())
     }
 
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {

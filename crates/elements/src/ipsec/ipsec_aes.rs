@@ -44,9 +44,8 @@ impl Class for IPsecAES {
 }
 
 impl Element for IPsecAES {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.encrypts = direction(arguments, "ENCRYPT")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "ENCRYPT": "0 or 1", by direction => this.encrypts;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

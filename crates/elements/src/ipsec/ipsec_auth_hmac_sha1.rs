@@ -48,9 +48,8 @@ fn digest(packet: &Packet, length: usize) -> Option<[u8; DIGEST]> {
 }
 
 impl Element for IPsecAuthHMACSHA1 {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.verifies = direction(arguments, "VERIFY")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "VERIFY": "0 or 1", by direction => this.verifies;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

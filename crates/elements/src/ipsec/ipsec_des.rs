@@ -42,9 +42,8 @@ impl Class for IPsecDES {
 }
 
 impl Element for IPsecDES {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.encrypts = direction(arguments, "ENCRYPT")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "ENCRYPT": "0 or 1", by direction => this.encrypts;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

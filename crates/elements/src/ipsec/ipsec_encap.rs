@@ -57,10 +57,11 @@ impl IPsecEncap {
 }
 
 impl Element for IPsecEncap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let protocol: Protocol = arguments.mandatory("PROTO")?;
-        self.protocol = protocol.0;
-        arguments.finish()
+    arguments! { this, given;
+        let protocol = mandatory "PROTO": Protocol;
+        then {
+            this.protocol = protocol.0;
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -134,7 +134,7 @@ impl Association {
 }
 
 /// The argument 0 or 1 of ciphers and digests.
-fn direction(arguments: &mut Arguments<'_>, name: &'static str) -> Result<bool, ConfigError> {
+fn direction(name: &'static str, arguments: &mut Arguments<'_>) -> Result<bool, ConfigError> {
     match arguments.mandatory::<u32>(name)? {
         0 => Ok(false),
         1 => Ok(true),

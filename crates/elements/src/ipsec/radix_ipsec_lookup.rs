@@ -35,7 +35,7 @@ use std::collections::HashMap;
 use std::net::Ipv4Addr;
 use std::rc::Rc;
 
-use europa_engine::{Ipv4Prefix, Names, Value};
+use europa_engine::{Ipv4Prefix, Names, Value, arguments, handlers};
 
 use super::{ASSOCIATION, Association, KEY, SPI, Shared, publish};
 use crate::control::script::shift_word;
@@ -239,19 +239,21 @@ impl RadixIPsecLookup {
 }
 
 impl Element for RadixIPsecLookup {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let outputs = arguments.outputs();
-        for (index, text) in arguments.rest() {
-            match route(text, arguments.names(), true) {
-                Some(route) if route.output < outputs => self.insert(route),
-                _ => {
-                    let message = "expected 'ADDR/MASK [GATEWAY] OUTPUT [SPI ENCRYPT_KEY AUTH_KEY \
-                        REPLAY OOSIZE]', with keys of 16 bytes";
-                    arguments.error(ConfigError::at(index, message));
+    arguments! { this, given;
+        let texts = rest "ROUTE": "ADDR/MASK [GATEWAY] OUTPUT [SPI ENCRYPT_KEY AUTH_KEY REPLAY OOSIZE]";
+        then {
+            let outputs = given.outputs();
+            for (index, text) in texts {
+                match route(text, given.names(), true) {
+                    Some(route) if route.output < outputs => this.insert(route),
+                    _ => {
+                        let message = "expected 'ADDR/MASK [GATEWAY] OUTPUT [SPI ENCRYPT_KEY AUTH_KEY \
+                            REPLAY OOSIZE]', with keys of 16 bytes";
+                        given.error(ConfigError::at(index, message));
+                    }
                 }
             }
         }
-        Ok(())
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
@@ -264,48 +266,20 @@ impl Element for RadixIPsecLookup {
         self.drops += drops;
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const {
-            &[
-                Handler::read("table"),
-                Handler::read("lookup").with(Flags::PARAMETER),
-                Handler::write("add"),
-                Handler::write("set"),
-                Handler::write("remove"),
-                Handler::read("drops"),
-            ]
-        }
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        parameter: &str,
-        _: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        match handler {
-            "table" => Ok(self.table()),
-            "drops" => Ok(self.drops.to_string()),
-            _ => {
-                let address: Ipv4Addr = parse(handler, parameter.trim())?;
-                Ok(match self.lookup(address.into()) {
-                    None => "-1".to_owned(),
-                    Some(Route { gateway: Some(gateway), output, .. }) => {
-                        format!("{output} {gateway}")
-                    }
-                    Some(route) => route.output.to_string(),
-                })
+    handlers! { this, context, value;
+        read "table" => this.table();
+        read "lookup" [PARAMETER] => {
+            let address: Ipv4Addr = parse("lookup", value.trim())?;
+            match this.lookup(address.into()) {
+                None => "-1".to_owned(),
+                Some(Route { gateway: Some(gateway), output, .. }) => format!("{output} {gateway}"),
+                Some(route) => route.output.to_string(),
             }
-        }
-    }
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        self.change(handler, value, context)
+        };
+        write "add" => this.change("add", value, context)?;
+        write "set" => this.change("set", value, context)?;
+        write "remove" => this.change("remove", value, context)?;
+        read "drops" => this.drops;
     }
 }
 

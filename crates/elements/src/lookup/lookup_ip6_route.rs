@@ -35,8 +35,8 @@
 use std::net::Ipv6Addr;
 
 use europa_engine::{
-    Arguments, BATCH, Batch, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler,
-    HandlerError, Ipv6Prefix, Names, Value, parse,
+    BATCH, Batch, Class, ClassInfo, ConfigError, Context, Element, HandlerError, Ipv6Prefix, Names,
+    Value, arguments, handlers, parse,
 };
 use europa_lookup::{Multibit6, NextHop, RouteTable};
 use europa_pool::packet::annotation::DST_IP6;
@@ -90,6 +90,24 @@ impl LookupIP6Route {
         }
     }
 
+    fn add_written(&mut self, text: &str, outputs: usize) -> Result<(), HandlerError> {
+        self.add(text, &Names::default(), outputs).map_err(HandlerError::Other)
+    }
+
+    /// Lines about the routes within a prefix, or about all.
+    fn lines(&self, parameter: &str) -> Result<String, HandlerError> {
+        let within = if parameter.is_empty() { "::/0" } else { parameter };
+        let wanted = || HandlerError::value("table", parameter, "ADDRESS/MASK");
+        let within = key(parse("table", within)?).ok_or_else(wanted)?;
+        let inside = self.table.iter().filter(|(prefix, _)| {
+            prefix.prefix_len() >= within.prefix_len() && within.contains(prefix.addr())
+        });
+        let lines = inside.filter_map(|(prefix, number)| {
+            Some(format!("{prefix}\t{}\n", self.hops.way(number.get())?.show('\t')))
+        });
+        Ok(lines.collect())
+    }
+
     /// Returns whether it was there.
     fn remove(&mut self, text: &str) -> Result<bool, HandlerError> {
         let prefix = key(parse("remove", text)?);
@@ -100,18 +118,19 @@ impl LookupIP6Route {
 }
 
 impl Element for LookupIP6Route {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let outputs = arguments.outputs();
-        let routes = arguments.rest();
-        if routes.is_empty() {
-            arguments.warn("no routes");
-        }
-        for (index, text) in routes {
-            if let Err(message) = self.add(text, arguments.names(), outputs) {
-                arguments.error(ConfigError::at(index, message));
+    arguments! { this, given;
+        let routes = rest "ROUTE": "'ADDRESS/MASK [GATEWAY] OUTPUT'";
+        then {
+            let outputs = given.outputs();
+            if routes.is_empty() {
+                given.warn("no routes");
+            }
+            for (index, text) in routes {
+                if let Err(message) = this.add(text, given.names(), outputs) {
+                    given.error(ConfigError::at(index, message));
+                }
             }
         }
-        Ok(())
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
@@ -139,75 +158,32 @@ impl Element for LookupIP6Route {
         });
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const {
-            &[
-                Handler::read("lookup").with(Flags::PARAMETER),
-                Handler::read("table").with(Flags::EXPENSIVE),
-                Handler::read("count"),
-                Handler::write("add"),
-                Handler::write("remove"),
-                Handler::write("load"),
-                Handler::read("drops"),
-            ]
-        }
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        parameter: &str,
-        _: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        match handler {
-            "lookup" => {
-                let address: Ipv6Addr = parse(handler, parameter)?;
-                let number = self.table.lookup(address.into()).map_or(0, NextHop::get);
-                Ok(self.hops.way(number).map_or_else(|| "-1".to_owned(), Way::answer))
-            }
-            "table" => {
-                let within = match parameter {
-                    "" => "::/0",
-                    within => within,
-                };
-                let wanted = || HandlerError::value(handler, parameter, "ADDRESS/MASK");
-                let within = key(parse(handler, within)?).ok_or_else(wanted)?;
-                let inside = self.table.iter().filter(|(prefix, _)| {
-                    prefix.prefix_len() >= within.prefix_len() && within.contains(prefix.addr())
-                });
-                let lines = inside.filter_map(|(prefix, number)| {
-                    Some(format!("{prefix}\t{}\n", self.hops.way(number.get())?.show('\t')))
-                });
-                Ok(lines.collect())
-            }
-            "count" => Ok(self.table.len().to_string()),
-            _ => Ok(self.drops.to_string()),
-        }
-    }
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        let outputs = context.outputs();
-        let add = |table: &mut Self, text: &str| {
-            table.add(text, &Names::default(), outputs).map_err(HandlerError::Other)
+    handlers! { this, context, value;
+        read "lookup" [PARAMETER] => {
+            let address: Ipv6Addr = parse("lookup", value)?;
+            let number = this.table.lookup(address.into()).map_or(0, NextHop::get);
+            this.hops.way(number).map_or_else(|| "-1".to_owned(), Way::answer)
         };
-        match handler {
-            "add" => add(self, value),
-            "load" => load(value, |line| {
+        read "table" [EXPENSIVE] => this.lines(value)?;
+        read "count" => this.table.len();
+        write "add" => this.add_written(value, context.outputs())?;
+        write "remove" => {
+            if !this.remove(value)? {
+                return Err(HandlerError::Other(format!("route '{value}' not found")));
+            }
+        };
+        write "load" => {
+            let outputs = context.outputs();
+            load(value, |line| {
                 let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
                 match word {
-                    "set" => add(self, rest),
-                    "remove" => self.remove(rest).map(drop),
+                    "set" => this.add_written(rest, outputs),
+                    "remove" => this.remove(rest).map(drop),
                     _ => Err(bad_line(line)),
                 }
-            }),
-            _ if self.remove(value)? => Ok(()),
-            _ => Err(HandlerError::Other(format!("route '{value}' not found"))),
-        }
+            })?;
+        };
+        read "drops" => this.drops;
     }
 }
 

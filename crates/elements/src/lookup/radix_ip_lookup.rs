@@ -37,11 +37,10 @@
 //! ## See also
 //! `DirectIPLookup`, `StaticIPLookup`, `GetIPAddress`
 
-use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-};
+use europa_engine::{Batch, Class, ClassInfo, Context, Element};
 
-use crate::shared::ip_routes::{CHANGEABLE, IpRoutes};
+use crate::shared::delegate::delegate;
+use crate::shared::ip_routes::IpRoutes;
 
 /// A table of IPv4 routes.
 #[derive(Default)]
@@ -53,33 +52,11 @@ impl Class for RadixIPLookup {
 }
 
 impl Element for RadixIPLookup {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.configure(arguments)
-    }
+    delegate!(arguments 0);
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
         self.0.push(batch, context);
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        CHANGEABLE
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        parameter: &str,
-        _: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        self.0.read(handler, parameter)
-    }
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        self.0.write(handler, value, context.outputs())
-    }
+    delegate!(handlers 0);
 }

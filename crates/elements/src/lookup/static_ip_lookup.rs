@@ -27,11 +27,10 @@
 //! ## See also
 //! `RadixIPLookup`
 
-use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-};
+use europa_engine::{Batch, Class, ClassInfo, Context, Element, handlers};
 
-use crate::shared::ip_routes::{FIXED, IpRoutes};
+use crate::shared::delegate::delegate;
+use crate::shared::ip_routes::IpRoutes;
 
 /// A table of IPv4 routes.
 #[derive(Default)]
@@ -46,24 +45,16 @@ impl Class for StaticIPLookup {
 }
 
 impl Element for StaticIPLookup {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.configure(arguments)
-    }
+    delegate!(arguments 0);
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
         self.0.push(batch, context);
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        FIXED
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        parameter: &str,
-        _: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        self.0.read(handler, parameter)
+    handlers! { this, context, value;
+        read "lookup" [PARAMETER] => this.0.read("lookup", value, context)?;
+        read "table" [EXPENSIVE] => this.0.read("table", value, context)?;
+        read "count" => this.0.read("count", value, context)?;
+        read "drops" => this.0.read("drops", value, context)?;
     }
 }

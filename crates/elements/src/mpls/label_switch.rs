@@ -45,13 +45,12 @@
 //! ## See also
 //! `LabelEther`, `ARPQuerier`, `MPLSEncap`, `MPLSDecap`
 
-use std::any::Any;
 use std::fmt::Write as _;
 use std::os::fd::AsFd as _;
 use std::rc::Rc;
 
 use europa_channel::Channel;
-use europa_engine::{Interest, Resource};
+use europa_engine::{Interest, Resource, arguments};
 use europa_label::{FromRouter, Model, ToRouter};
 use europa_resource::{Kind, Place, Socket};
 use ipnet::IpNet;
@@ -177,37 +176,38 @@ impl LabelSwitch {
 }
 
 impl Element for LabelSwitch {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let names: String = arguments.mandatory("INTERFACES")?;
-        self.names = names.split_whitespace().map(str::to_owned).collect();
-        let model = match arguments.keyword::<String>("MODEL")?.as_deref() {
-            None | Some("uniform") => Model::Uniform,
-            Some("pipe") => Model::Pipe,
-            Some(other) => {
-                let what = format!("MODEL: expected uniform or pipe, found '{other}'");
+    arguments! { this, given;
+        mandatory_list "INTERFACES": String => this.names;
+        let model = keyword "MODEL": String;
+        let own = keyword "OWN": String = String::new();
+        then {
+            let model = match model.as_deref() {
+                None | Some("uniform") => Model::Uniform,
+                Some("pipe") => Model::Pipe,
+                Some(other) => {
+                    let what = format!("MODEL: expected uniform or pipe, found '{other}'");
+                    return Err(ConfigError::other(what));
+                }
+            };
+            let read = |word: &str| {
+                word.parse::<IpNet>()
+                    .map_err(|_| ConfigError::other(format!("OWN: expected prefix, found '{word}'")))
+            };
+            let own = own.split_whitespace().map(read).collect::<Result<_, _>>()?;
+            let interfaces = this.names.len();
+            if interfaces == 0 {
+                return Err(ConfigError::other("INTERFACES: expected names, found none"));
+            }
+            let outputs = Outputs::of(interfaces).count();
+            if (given.inputs(), given.outputs()) != (interfaces * 2 + 2, outputs) {
+                let what = format!(
+                    "with {interfaces} interfaces it has {} inputs and {outputs} outputs",
+                    interfaces * 2 + 2
+                );
                 return Err(ConfigError::other(what));
             }
-        };
-        let own: String = arguments.keyword("OWN")?.unwrap_or_default();
-        let read = |word: &str| {
-            word.parse::<IpNet>()
-                .map_err(|_| ConfigError::other(format!("OWN: expected prefix, found '{word}'")))
-        };
-        let own = own.split_whitespace().map(read).collect::<Result<_, _>>()?;
-        let interfaces = self.names.len();
-        if interfaces == 0 {
-            return Err(ConfigError::other("INTERFACES: expected names, found none"));
+            this.program = Program::new(model, vec![MTU; interfaces], own);
         }
-        let outputs = Outputs::of(interfaces).count();
-        if (arguments.inputs(), arguments.outputs()) != (interfaces * 2 + 2, outputs) {
-            let what = format!(
-                "with {interfaces} interfaces it has {} inputs and {outputs} outputs",
-                interfaces * 2 + 2
-            );
-            return Err(ConfigError::other(what));
-        }
-        self.program = Program::new(model, vec![MTU; interfaces], own);
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -254,15 +254,10 @@ impl Element for LabelSwitch {
         read "messages" => format!("{} {} {}", this.received, this.sent, this.lost);
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        let Some(old) = (old as &mut dyn Any).downcast_mut::<LabelSwitch>() else { return };
-        // Entries name interfaces by number. If the names differ, the signaller sends all entries
-        // again.
-        if old.names == self.names {
-            self.program.take(&mut old.program);
-            self.signaller = old.signaller.take();
-            (self.received, self.sent, self.lost) = (old.received, old.sent, old.lost);
-        }
+    // Entries name interfaces by number. If the names differ, the signaller sends all entries again.
+    keep! { this, old if old.names == this.names;
+        signaller, received, sent, lost;
+        then { this.program.take(&mut old.program); }
     }
 
     fn resume(&mut self, context: &mut Context<'_>) {

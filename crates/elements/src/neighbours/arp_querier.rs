@@ -73,15 +73,17 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Handler, HandlerError,
-    InitContext, Ipv4Prefix, Packet, Purpose, Verdict, parse,
+    Batch, Class, ClassInfo, ConfigError, Context, Each, Element, HandlerError, InitContext,
+    Ipv4Prefix, Packet, Purpose, Verdict, arguments, handlers, keep, parse,
 };
 use europa_packet::{ArpPacket, EtherType, EthernetHeader, Header, MacAddr, arp};
 use zerocopy::IntoBytes;
 
 use crate::neighbours::arp_table::{ARPTable, DEFAULTS, table};
 use crate::shared::made::{encapsulate, make, write};
-use crate::shared::neighbour::{Alarm, Limits, Neighbours, Offer, Told, fixed, nanoseconds, pair};
+use crate::shared::neighbour::{
+    Alarm, LimitArguments, Limits, Neighbours, Offer, Told, fixed, nanoseconds, pair,
+};
 
 /// Finds neighbours' Ethernet addresses by ARP.
 pub(crate) struct ARPQuerier {
@@ -166,6 +168,33 @@ impl ARPQuerier {
             std::mem::swap(&mut self.neighbours, &mut shared.borrow_mut());
             self.neighbours.set_source(self.mac.0);
         }
+    }
+
+    /// Does something with the table, its own or the shared one.
+    fn with_table<T>(&mut self, act: impl FnOnce(&mut ARPQuerier) -> T) -> T {
+        self.exchange();
+        let result = act(self);
+        self.exchange();
+        result
+    }
+
+    /// Packets that it or its table has dropped.
+    fn all_drops(&mut self) -> u64 {
+        self.with_table(|this| this.drops + this.neighbours.drops)
+    }
+
+    /// Carries out a write handler, and sets the timer to when the table needs it then.
+    fn order(
+        &mut self,
+        handler: &str,
+        value: &str,
+        context: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        self.with_table(|this| {
+            let result = this.change(handler, value, context);
+            this.set_alarm(context);
+            result
+        })
     }
 
     /// Has the timer set to when the table needs it.
@@ -276,39 +305,40 @@ impl Each for ARPQuerier {
 }
 
 impl Element for ARPQuerier {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let mut limits = DEFAULTS.configure(arguments)?;
-        self.on_demand = arguments.outputs() < 3;
-        limits.on_demand = self.on_demand;
-        self.table = arguments.keyword("TABLE")?.unwrap_or_default();
-        match arguments.keyword::<Duration>("POLL_TIMEOUT")? {
-            Some(Duration::ZERO) => limits.fresh_ns = limits.expire_ns,
-            Some(time) => limits.fresh_ns = nanoseconds(time).min(limits.expire_ns),
-            None => limits.fresh_ns = limits.fresh_ns.min(limits.expire_ns),
+    arguments! { this, given;
+        let text = mandatory "IP": String;
+        let mac = positional "ETH": [u8; 6];
+        let limits = set LimitArguments;
+        keyword "TABLE": String = String::new() => this.table;
+        let poll_timeout = keyword "POLL_TIMEOUT": Duration;
+        let own_broadcast = keyword "BROADCAST": Ipv4Addr;
+        keyword "BROADCAST_POLL": bool = false => this.broadcast_poll;
+        keyword "STATIC": "pairs of addresses", by fixed => this.fixed;
+        then {
+            this.on_demand = given.outputs() < 3;
+            let mut limits = limits.or(DEFAULTS);
+            limits.on_demand = this.on_demand;
+            match poll_timeout {
+                Some(Duration::ZERO) => limits.fresh_ns = limits.expire_ns,
+                Some(time) => limits.fresh_ns = nanoseconds(time).min(limits.expire_ns),
+                None => limits.fresh_ns = limits.fresh_ns.min(limits.expire_ns),
+            }
+            let words = text.split_whitespace();
+            // Of a name that has one, the prefix.
+            let named = |word: &str| given.value("IP", 0, &format!("{word}:ipnet"));
+            let address = |word| named(word).or_else(|_| given.value("IP", 0, word));
+            this.addresses = words.map(address).collect::<Result<_, _>>()?;
+            // A name may stand for both.
+            this.mac = MacAddr(mac.map_or_else(|| given.value("ETH", 0, &text), Ok)?);
+            this.broadcasts = match own_broadcast {
+                Some(address) => vec![address.into()],
+                None => this.addresses.iter().filter_map(|prefix| broadcast(*prefix)).collect(),
+            };
+            if !limits.on_demand {
+                limits.entries = limits.entries.max(this.fixed.len() * 2);
+            }
+            this.neighbours = Neighbours::new(limits, this.mac.0, EtherType::IPV4.0);
         }
-        let own_broadcast = arguments.keyword::<Ipv4Addr>("BROADCAST")?;
-        self.broadcast_poll = arguments.keyword("BROADCAST_POLL")?.unwrap_or(false);
-        self.fixed = fixed(arguments)?;
-        let text: String = arguments.mandatory("IP")?;
-        let words = text.split_whitespace();
-        // Of a name that has one, the prefix.
-        let named = |word: &str| arguments.value("IP", 0, &format!("{word}:ipnet"));
-        let address = |word| named(word).or_else(|_| arguments.value("IP", 0, word));
-        self.addresses = words.map(address).collect::<Result<_, _>>()?;
-        // A name may stand for both.
-        self.mac = MacAddr(match arguments.positional("ETH")? {
-            Some(mac) => mac,
-            None => arguments.value("ETH", 0, &text)?,
-        });
-        self.broadcasts = match own_broadcast {
-            Some(address) => vec![address.into()],
-            None => self.addresses.iter().filter_map(|prefix| broadcast(*prefix)).collect(),
-        };
-        if !limits.on_demand {
-            limits.entries = limits.entries.max(self.fixed.len() * 2);
-        }
-        self.neighbours = Neighbours::new(limits, self.mac.0, EtherType::IPV4.0);
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -368,74 +398,33 @@ impl Element for ARPQuerier {
         self.drops + self.neighbours.drops
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const {
-            &[
-                Handler::both("ipaddr"),
-                Handler::both("broadcast"),
-                Handler::read("table"),
-                Handler::read("stats"),
-                Handler::read("queries"),
-                Handler::read("responses"),
-                Handler::read("drops"),
-                Handler::read("count"),
-                Handler::read("length"),
-                Handler::write("insert"),
-                Handler::write("static"),
-                Handler::write("delete"),
-                Handler::button("clear"),
-                Handler::button("forget"),
-                Handler::write("query"),
-            ]
-        }
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        _: &str,
-        context: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        self.exchange();
-        let drops = self.drops + self.neighbours.drops;
-        let answer = match handler {
-            "ipaddr" => self.source(0).to_string(),
-            "broadcast" => {
-                let first = self.broadcasts.first().copied().unwrap_or(u32::MAX);
-                Ipv4Addr::from(first).to_string()
-            }
-            "table" => table(&self.neighbours, context.now_ns()),
-            "stats" => format!("{drops} packets killed\n{} ARP queries sent\n", self.queries),
-            "queries" => self.queries.to_string(),
-            "responses" => self.responses.to_string(),
-            "drops" => drops.to_string(),
-            "count" => self.neighbours.count().to_string(),
-            "length" => self.neighbours.length().to_string(),
-            _ => String::new(),
+    handlers! { this, context, value, name;
+        both "ipaddr" => this.source(0), set this.order(name, value, context)?;
+        both "broadcast" => {
+            Ipv4Addr::from(this.broadcasts.first().copied().unwrap_or(u32::MAX))
+        }, set this.order(name, value, context)?;
+        read "table" => this.with_table(|this| table(&this.neighbours, context.now_ns()));
+        read "stats" => {
+            let drops = this.all_drops();
+            format!("{drops} packets killed\n{} ARP queries sent\n", this.queries)
         };
-        self.exchange();
-        Ok(answer)
+        read "queries" => this.queries;
+        read "responses" => this.responses;
+        read "drops" => this.all_drops();
+        read "count" => this.with_table(|this| this.neighbours.count());
+        read "length" => this.with_table(|this| this.neighbours.length());
+        write "insert" => this.order(name, value, context)?;
+        write "static" => this.order(name, value, context)?;
+        write "delete" => this.order(name, value, context)?;
+        button "clear" => this.order(name, value, context)?;
+        button "forget" => this.order(name, value, context)?;
+        write "query" => this.order(name, value, context)?;
     }
 
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        self.exchange();
-        let result = self.change(handler, value, context);
-        self.alarm.set(&self.neighbours, context);
-        self.exchange();
-        result
-    }
-
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<ARPQuerier>()
-            && old.mac == self.mac
-        {
-            self.neighbours.take_state(&mut old.neighbours);
-            (self.queries, self.responses) = (old.queries, old.responses);
+    keep! { this, old if old.mac == this.mac;
+        queries, responses;
+        then {
+            this.neighbours.take_state(&mut old.neighbours);
         }
     }
 

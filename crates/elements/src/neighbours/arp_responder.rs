@@ -35,12 +35,11 @@
 //! ## See also
 //! `ARPQuerier`, `IP6NDAdvertiser`
 
-use std::any::Any;
 use std::net::Ipv4Addr;
 
 use europa_engine::{
     Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, HandlerError, InitContext,
-    Ipv4Prefix, Names, Packet, Value, handlers, parse,
+    Ipv4Prefix, Names, Packet, Value, arguments, handlers, keep, parse,
 };
 use europa_packet::{ArpPacket, EtherType, EthernetHeader, Header, MacAddr, arp};
 use europa_pool::packet::annotation::VLAN_TCI;
@@ -110,9 +109,9 @@ fn add(entries: &mut Entries, new: Entries) -> Vec<Ipv4Prefix> {
 }
 
 /// The entries of all arguments.
-fn read(arguments: &mut Arguments<'_>) -> Entries {
+fn read(texts: Vec<(usize, &str)>, arguments: &mut Arguments<'_>) -> Entries {
     let mut entries = Entries::new();
-    for (index, text) in arguments.rest() {
+    for (index, text) in texts {
         match entry(text, arguments.names()) {
             Ok(new) => {
                 for prefix in add(&mut entries, new) {
@@ -185,10 +184,21 @@ fn same(a: Ipv4Prefix, b: Ipv4Prefix) -> bool {
 }
 
 impl Element for ARPResponder {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.announce = arguments.keyword("ANNOUNCE")?.unwrap_or(false);
-        self.entries = read(arguments);
-        Ok(())
+    arguments! { this, given;
+        keyword "ANNOUNCE": bool = false => this.announce;
+        let texts = rest "IP/MASK ETH": "'PREFIX [PREFIX ...] ETH'";
+        then {
+            this.entries = read(texts, given);
+        }
+        live new, context {
+            if new.announce && !this.pushes {
+                return Err(ConfigError::other(NEEDS_PUSH));
+            }
+            (this.entries, this.announce) = (new.entries, new.announce);
+            if this.announce {
+                context.schedule(0, context.now_ns().saturating_add(ANNOUNCE_AFTER_NS));
+            }
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -209,33 +219,8 @@ impl Element for ARPResponder {
         self.announced.clone_from(&self.entries);
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<ARPResponder>() {
-            self.announced = std::mem::take(&mut old.announced);
-        }
-    }
-
-    fn reconfigure(
-        &mut self,
-        arguments: &mut Arguments<'_>,
-        context: &mut Context<'_>,
-    ) -> Option<Result<(), ConfigError>> {
-        let announce = match arguments.keyword("ANNOUNCE") {
-            Ok(announce) => announce.unwrap_or(self.announce),
-            Err(error) => return Some(Err(error)),
-        };
-        let entries = read(arguments);
-        if announce && !self.pushes {
-            return Some(Err(ConfigError::other(NEEDS_PUSH)));
-        }
-        // Mistakes that were noted in the arguments fail the change as well.
-        if !arguments.has_errors() {
-            (self.entries, self.announce) = (entries, announce);
-            if announce {
-                context.schedule(0, context.now_ns().saturating_add(ANNOUNCE_AFTER_NS));
-            }
-        }
-        Some(Ok(()))
+    keep! { this, old;
+        announced;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -29,7 +29,7 @@ use std::rc::Rc;
 use europa_packet::{EtherType, MacAddr};
 
 use crate::prelude::*;
-use crate::shared::neighbour::{Limits, Neighbours, State, pair, seconds};
+use crate::shared::neighbour::{LimitArguments, Limits, Neighbours, State, pair, seconds};
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Bounds and times of tables of ARP.
@@ -78,13 +78,15 @@ impl ARPTable {
 }
 
 impl Element for ARPTable {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let mut limits = DEFAULTS.configure(arguments)?;
-        limits.fresh_ns = limits.fresh_ns.min(limits.expire_ns);
-        limits.on_demand = true;
-        // The element that uses it names the source of its headers.
-        self.0 = Rc::new(RefCell::new(Neighbours::new(limits, [0; 6], EtherType::IPV4.0)));
-        arguments.finish()
+    arguments! { this, given;
+        let limits = set LimitArguments;
+        then {
+            let mut limits = limits.or(DEFAULTS);
+            limits.fresh_ns = limits.fresh_ns.min(limits.expire_ns);
+            limits.on_demand = true;
+            // The element that uses it names the source of its headers.
+            this.0 = Rc::new(RefCell::new(Neighbours::new(limits, [0; 6], EtherType::IPV4.0)));
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -116,9 +118,9 @@ impl Element for ARPTable {
         button "clear" => this.0.borrow_mut().clear();
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn std::any::Any).downcast_mut::<ARPTable>() {
-            self.0.borrow_mut().take_state(&mut old.0.borrow_mut());
+    keep! { this, old;
+        then {
+            this.0.borrow_mut().take_state(&mut old.0.borrow_mut());
         }
     }
 }

@@ -34,12 +34,11 @@
 //! ## See also
 //! `IP6NDSolicitor`, `ARPResponder`
 
-use std::any::Any;
 use std::net::Ipv6Addr;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, Ipv6Prefix,
-    Names, Packet, Value, handlers,
+    Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, Ipv6Prefix, Names, Packet,
+    Value, arguments, handlers, keep,
 };
 use europa_packet::MacAddr;
 use europa_packet::icmp6::{multicast_mac, neighbor_flag};
@@ -108,23 +107,25 @@ impl IP6NDAdvertiser {
 }
 
 impl Element for IP6NDAdvertiser {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.router = arguments.keyword("ROUTER")?.unwrap_or(true);
-        self.anycast = Anycast::configure(arguments)?;
-        self.announce = arguments.keyword("ANNOUNCE")?.unwrap_or(false);
-        for (index, text) in arguments.rest() {
-            match entry(text, arguments.names()) {
-                Some(new) => self.entries.extend(new),
-                None => arguments.error(ConfigError::Value {
-                    name: "IP6/MASK ETH".to_owned(),
-                    index: Some(index),
-                    found: text.to_owned(),
-                    wanted: "IPv6 prefixes and an Ethernet address".to_owned(),
-                }),
+    arguments! { this, given;
+        keyword "ROUTER": bool = true => this.router;
+        keyword "ANYCAST": "pairs of addresses", by Anycast::read => this.anycast;
+        keyword "ANNOUNCE": bool = false => this.announce;
+        let texts = rest "IP6/MASK ETH": "'PREFIX [PREFIX ...] ETH'";
+        then {
+            for (index, text) in texts {
+                match entry(text, given.names()) {
+                    Some(new) => this.entries.extend(new),
+                    None => given.error(ConfigError::Value {
+                        name: "IP6/MASK ETH".to_owned(),
+                        index: Some(index),
+                        found: text.to_owned(),
+                        wanted: "IPv6 prefixes and an Ethernet address".to_owned(),
+                    }),
+                }
             }
+            this.entries.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.length));
         }
-        self.entries.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.length));
-        Ok(())
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -147,10 +148,8 @@ impl Element for IP6NDAdvertiser {
         self.announced = own;
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<IP6NDAdvertiser>() {
-            self.announced = std::mem::take(&mut old.announced);
-        }
+    keep! { this, old;
+        announced;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

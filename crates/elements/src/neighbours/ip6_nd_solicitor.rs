@@ -49,13 +49,12 @@
 //! ## See also
 //! `IP6NDAdvertiser`, `ARPQuerier`
 
-use std::any::Any;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    InitContext, Packet, Purpose, parse,
+    Batch, Class, ClassInfo, ConfigError, Context, Element, HandlerError, InitContext, Packet,
+    Purpose, arguments, handlers, keep, parse,
 };
 use europa_packet::icmp6::{multicast_mac, solicited_node};
 use europa_packet::{EtherType, MacAddr};
@@ -64,7 +63,8 @@ use europa_pool::packet::annotation::DST_IP6;
 use crate::shared::made::{encapsulate, write};
 use crate::shared::nd::{Ends, Message, hear, solicitation};
 use crate::shared::neighbour::{
-    Alarm, Limits, Neighbours, Offer, State, Told, fixed, nanoseconds, pair, seconds,
+    Alarm, LimitArguments, Limits, Neighbours, Offer, State, Told, fixed, nanoseconds, pair,
+    seconds,
 };
 
 /// Finds neighbours' Ethernet addresses by Neighbor Discovery.
@@ -137,6 +137,43 @@ impl IP6NDSolicitor {
     fn source(&self, target: u128) -> Ipv6Addr {
         let shared = |own: &&Ipv6Addr| (u128::from(**own) ^ target).leading_zeros();
         self.addresses.iter().max_by_key(shared).copied().unwrap_or(Ipv6Addr::UNSPECIFIED)
+    }
+
+    /// Lines about all neighbours.
+    fn lines(&self, now_ns: u64) -> String {
+        let lines = self.neighbours.lines(now_ns).map(|line| {
+            let (address, mac) = (Ipv6Addr::from(line.address), MacAddr(line.mac));
+            if self.on_demand {
+                let known = u8::from(line.state != State::Incomplete);
+                return format!("{address} {known} {}\n", mac.dashed());
+            }
+            let state = format!("{:?}", line.state).to_lowercase();
+            format!("{address} {state} {mac} {}\n", seconds(line.age_ns))
+        });
+        lines.collect()
+    }
+
+    /// Adds the neighbour that a handler is given, and sends the packets that wait for it.
+    fn insert(
+        &mut self,
+        value: &str,
+        fixed: bool,
+        context: &mut Context<'_>,
+    ) -> Result<(), HandlerError> {
+        let handler = if fixed { "static" } else { "insert" };
+        let (address, mac) = pair::<Ipv6Addr>(value)
+            .ok_or_else(|| HandlerError::value(handler, value, "IP6 ETH"))?;
+        let now_ns = context.now_ns();
+        let release = |mut packet: Packet, header: &[u8; 14]| {
+            if encapsulate(&mut packet, header) {
+                context.push(0, packet);
+            }
+        };
+        if !self.neighbours.insert(address.into(), mac, fixed, now_ns, release) {
+            return Err(HandlerError::Other("the table is full".to_owned()));
+        }
+        self.alarm.set(&self.neighbours, context);
+        Ok(())
     }
 
     /// Asks for an address: its group, or the neighbour itself.
@@ -216,27 +253,24 @@ impl IP6NDSolicitor {
 }
 
 impl Element for IP6NDSolicitor {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.on_demand = arguments.outputs() < 3;
-        let defaults = if self.on_demand { ON_DEMAND } else { DEFAULTS };
-        let mut limits = defaults.configure(arguments)?;
-        if let Some(time) = arguments.keyword::<Duration>("REACHABLE")? {
-            limits.fresh_ns = nanoseconds(time);
+    arguments! { this, given;
+        let text = mandatory "IP6": String;
+        let mac = positional "ETH": [u8; 6];
+        let limits = set LimitArguments;
+        let reachable = keyword "REACHABLE": Duration;
+        keyword "STATIC": "pairs of addresses", by fixed => this.fixed;
+        then {
+            this.on_demand = given.outputs() < 3;
+            let mut limits = limits.or(if this.on_demand { ON_DEMAND } else { DEFAULTS });
+            limits.fresh_ns = reachable.map_or(limits.fresh_ns, nanoseconds).min(limits.expire_ns);
+            let words = text.split_whitespace();
+            this.addresses =
+                words.map(|word| given.value("IP6", 0, word)).collect::<Result<_, _>>()?;
+            // A name may stand for both.
+            this.mac = MacAddr(mac.map_or_else(|| given.value("ETH", 0, &text), Ok)?);
+            limits.entries = limits.entries.max(this.fixed.len() * 2);
+            this.neighbours = Neighbours::new(limits, this.mac.0, EtherType::IPV6.0);
         }
-        limits.fresh_ns = limits.fresh_ns.min(limits.expire_ns);
-        self.fixed = fixed(arguments)?;
-        let text: String = arguments.mandatory("IP6")?;
-        let words = text.split_whitespace();
-        self.addresses =
-            words.map(|word| arguments.value("IP6", 0, word)).collect::<Result<_, _>>()?;
-        // A name may stand for both.
-        self.mac = MacAddr(match arguments.positional("ETH")? {
-            Some(mac) => mac,
-            None => arguments.value("ETH", 0, &text)?,
-        });
-        limits.entries = limits.entries.max(self.fixed.len() * 2);
-        self.neighbours = Neighbours::new(limits, self.mac.0, EtherType::IPV6.0);
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -283,104 +317,39 @@ impl Element for IP6NDSolicitor {
         self.drops + self.neighbours.drops
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const {
-            &[
-                Handler::read("table"),
-                Handler::read("stats"),
-                Handler::read("queries"),
-                Handler::read("responses"),
-                Handler::read("drops"),
-                Handler::read("count"),
-                Handler::read("length"),
-                Handler::write("insert"),
-                Handler::write("static"),
-                Handler::write("delete"),
-                Handler::button("clear"),
-                Handler::button("forget"),
-            ]
-        }
+    handlers! { this, context, value;
+        read "table" => this.lines(context.now_ns());
+        read "stats" => {
+            let drops = this.drops + this.neighbours.drops;
+            format!("{drops} packets killed\n{} ND Solicitation Message sent\n", this.queries)
+        };
+        read "queries" => this.queries;
+        read "responses" => this.responses;
+        read "drops" => this.drops + this.neighbours.drops;
+        read "count" => this.neighbours.count();
+        read "length" => this.neighbours.length();
+        write "insert" => this.insert(value, false, context)?;
+        write "static" => this.insert(value, true, context)?;
+        write "delete" => {
+            let address: Ipv6Addr = parse("delete", value)?;
+            this.neighbours.remove(address.into());
+            this.alarm.set(&this.neighbours, context);
+        };
+        button "clear" => {
+            this.neighbours.clear();
+            (this.queries, this.responses, this.drops) = (0, 0, 0);
+            this.alarm.set(&this.neighbours, context);
+        };
+        button "forget" => {
+            this.neighbours.forget_learned();
+            this.alarm.set(&this.neighbours, context);
+        };
     }
 
-    fn read(
-        &mut self,
-        handler: &str,
-        _: &str,
-        context: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        let drops = self.drops + self.neighbours.drops;
-        Ok(match handler {
-            "table" => {
-                let lines = self.neighbours.lines(context.now_ns()).map(|line| {
-                    let (address, mac) = (Ipv6Addr::from(line.address), MacAddr(line.mac));
-                    if self.on_demand {
-                        let known = u8::from(line.state != State::Incomplete);
-                        return format!("{address} {known} {}\n", mac.dashed());
-                    }
-                    let state = format!("{:?}", line.state).to_lowercase();
-                    format!("{address} {state} {mac} {}\n", seconds(line.age_ns))
-                });
-                lines.collect()
-            }
-            "stats" => {
-                format!("{drops} packets killed\n{} ND Solicitation Message sent\n", self.queries)
-            }
-            "queries" => self.queries.to_string(),
-            "responses" => self.responses.to_string(),
-            "drops" => drops.to_string(),
-            "count" => self.neighbours.count().to_string(),
-            "length" => self.neighbours.length().to_string(),
-            other => return Err(HandlerError::NotFound(other.to_owned())),
-        })
-    }
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        match handler {
-            "insert" | "static" => {
-                let (address, mac) = pair::<Ipv6Addr>(value)
-                    .ok_or_else(|| HandlerError::value(handler, value, "IP6 ETH"))?;
-                let now_ns = context.now_ns();
-                let release = |mut packet: Packet, header: &[u8; 14]| {
-                    if encapsulate(&mut packet, header) {
-                        context.push(0, packet);
-                    }
-                };
-                if !self.neighbours.insert(
-                    address.into(),
-                    mac,
-                    handler == "static",
-                    now_ns,
-                    release,
-                ) {
-                    return Err(HandlerError::Other("the table is full".to_owned()));
-                }
-            }
-            "delete" => {
-                let address: Ipv6Addr = parse(handler, value)?;
-                self.neighbours.remove(address.into());
-            }
-            "forget" => self.neighbours.forget_learned(),
-            "clear" => {
-                self.neighbours.clear();
-                (self.queries, self.responses, self.drops) = (0, 0, 0);
-            }
-            other => return Err(HandlerError::NotFound(other.to_owned())),
-        }
-        self.alarm.set(&self.neighbours, context);
-        Ok(())
-    }
-
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<IP6NDSolicitor>()
-            && old.mac == self.mac
-        {
-            self.neighbours.take_state(&mut old.neighbours);
-            (self.queries, self.responses) = (old.queries, old.responses);
+    keep! { this, old if old.mac == this.mac;
+        queries, responses;
+        then {
+            this.neighbours.take_state(&mut old.neighbours);
         }
     }
 
@@ -390,119 +359,4 @@ impl Element for IP6NDSolicitor {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::shared::nd::tests::frame;
-    use crate::testing::Bench;
-    use europa_packet::Frame;
-
-    const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
-    const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb]);
-    const OWN: MacAddr = MacAddr([2, 0, 0, 0, 0, 1]);
-
-    fn address(text: &str) -> Ipv6Addr {
-        text.parse().unwrap()
-    }
-
-    fn bench() -> Bench {
-        Bench::new("IP6NDSolicitor", &["2001:db8::1 fe80::1", "02:00:00:00:00:01"])
-    }
-
-    fn send(bench: &mut Bench, target: &str) -> Vec<(usize, Vec<u8>)> {
-        let bytes = Frame::bare().ipv6(address("2001:db8:1::9"), address(target)).udp(1, 2, b"x");
-        let mut packet = bench.arena.packet(&bytes).unwrap();
-        packet.set_annotation(DST_IP6, address(target).octets());
-        bench.push_packets(0, vec![packet])
-    }
-
-    fn framed(to: MacAddr, target: &str) -> (usize, Vec<u8>) {
-        let frame = Frame::new(OWN, to).ipv6(address("2001:db8:1::9"), address(target));
-        (0, frame.udp(1, 2, b"x"))
-    }
-
-    fn question(source: &str, target: &str, to: Option<MacAddr>) -> (usize, Vec<u8>) {
-        let group = solicited_node(address(target));
-        let (to, to_mac) = match to {
-            Some(mac) => (address(target), mac),
-            None => (group, multicast_mac(group)),
-        };
-        let ends = Ends { from_mac: OWN, to_mac, from: address(source), to };
-        (1, frame(ends, 135, 0, address(target), &[1, 1, 2, 0, 0, 0, 0, 1]))
-    }
-
-    fn answer(who: MacAddr, target: &str, flags: u8) -> Vec<u8> {
-        let [a, b, c, d, e, f] = who.0;
-        let (from, to) = (address(target), address("2001:db8::1"));
-        let ends = Ends { from_mac: who, to_mac: OWN, from, to };
-        frame(ends, 136, flags, from, &[2, 1, a, b, c, d, e, f])
-    }
-
-    #[test]
-    fn asks_learns_and_probes() {
-        let second = 1_000_000_000;
-        let mut bench = bench();
-        let there = "2001:db8::9";
-        assert_eq!(send(&mut bench, there), [question("2001:db8::1", there, None)]);
-        assert_eq!(send(&mut bench, there), []);
-        assert_eq!(bench.push(1, &[&answer(A, "2001:db8::8", 0x60)]), [], "nobody asked");
-        assert_eq!(bench.push(1, &[&answer(A, there, 0x60)]), [framed(A, there), framed(A, there)]);
-        bench.now_ns = 40 * second;
-        assert_eq!(send(&mut bench, there), [framed(A, there)]);
-        let table = bench.router.read("e.table", "").unwrap();
-        assert_eq!(table, "2001:db8::9 delay 02:00:00:00:00:0a 40.000000\n");
-        bench.now_ns = 46 * second;
-        assert_eq!(bench.run(), [question("2001:db8::1", there, Some(A))]);
-        // Not to be overridden: another's claim changes nothing while it is probed.
-        bench.push(1, &[&answer(B, there, 0x40)]);
-        assert_eq!(send(&mut bench, there), [framed(A, there)]);
-        bench.push(1, &[&answer(B, there, 0x60)]);
-        assert_eq!(send(&mut bench, there), [framed(B, there)]);
-        assert_eq!(bench.router.next_timer_ns(), None);
-    }
-
-    #[test]
-    fn asks_only_when_packets_come_if_nobody_takes_what_waits_in_vain() {
-        let arguments = ["2001:db8::1", "02:00:00:00:00:01"];
-        let mut bench = Bench::with_outputs("IP6NDSolicitor", &arguments, 2);
-        let (there, own) = ("2001:db8::9", "2001:db8::1");
-        assert_eq!(send(&mut bench, there), [question(own, there, None)]);
-        assert_eq!(send(&mut bench, there), [], "asked just now");
-        for second in 1..10 {
-            bench.now_ns = second * SECOND_NS;
-            assert_eq!(bench.run(), [], "nothing by itself");
-        }
-        assert_eq!(send(&mut bench, there), [question(own, there, None)]);
-        let stats = "2 packets killed\n2 ND Solicitation Message sent\n";
-        assert_eq!(bench.router.read("e.stats", "").unwrap(), stats);
-        assert_eq!(bench.push(1, &[&answer(A, there, 0x60)]), [framed(A, there)]);
-        let table = "2001:db8::9 1 02-00-00-00-00-0A\n";
-        assert_eq!(bench.router.read("e.table", "").unwrap(), table);
-        bench.now_ns = 75 * SECOND_NS;
-        let mut sent = send(&mut bench, there);
-        sent.sort();
-        assert_eq!(sent, [framed(A, there), question(own, there, None)], "the group again");
-    }
-
-    #[test]
-    fn gives_up_after_three_questions() {
-        let mut bench = bench();
-        assert_eq!(send(&mut bench, "fe80::9"), [question("fe80::1", "fe80::9", None)]);
-        let outputs: Vec<_> = (1..10)
-            .map(|second| {
-                bench.now_ns = second * 1_000_000_000;
-                bench.run().into_iter().map(|(output, _)| output).collect::<Vec<_>>()
-            })
-            .filter(|outputs| !outputs.is_empty())
-            .collect();
-        assert_eq!(outputs, [[1], [1], [2]]);
-        bench.out.clear();
-        assert_eq!(bench.arena.free(), 1024);
-    }
-
-    #[test]
-    fn groups_are_not_asked_for() {
-        let to = MacAddr([0x33, 0x33, 0, 0, 0, 5]);
-        assert_eq!(send(&mut bench(), "ff02::5"), [framed(to, "ff02::5")]);
-        assert_eq!(send(&mut bench(), "::"), []);
-    }
-}
+mod tests;

@@ -30,7 +30,6 @@
 //! ## See also
 //! `IP6NDAdvertiser`
 
-use std::any::Any;
 use std::hash::{BuildHasher, RandomState};
 use std::net::Ipv6Addr;
 
@@ -198,23 +197,24 @@ impl MLDReporter {
 }
 
 impl Element for MLDReporter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let text: String = arguments.mandatory("IP6")?;
-        self.mac = arguments.mandatory("ETH")?;
-        for word in text.split_whitespace() {
-            let address: Ipv6Addr = arguments.value("IP6", 0, word)?;
-            let group = solicited_node(address);
-            if !self.groups.contains(&group) {
-                self.groups.push(group);
+    arguments! { this, given;
+        let text = mandatory "IP6": String;
+        mandatory "ETH": [u8; 6] => this.mac;
+        then {
+            for word in text.split_whitespace() {
+                let address: Ipv6Addr = given.value("IP6", 0, word)?;
+                let group = solicited_node(address);
+                if !this.groups.contains(&group) {
+                    this.groups.push(group);
+                }
+                if address.is_unicast_link_local() {
+                    this.source = this.source.or(Some(address));
+                }
             }
-            if address.is_unicast_link_local() {
-                self.source = self.source.or(Some(address));
+            if this.source.is_none() {
+                return Err(ConfigError::other("IP6: no link-local address"));
             }
         }
-        if self.source.is_none() {
-            return Err(ConfigError::other("IP6: no link-local address"));
-        }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -247,11 +247,11 @@ impl Element for MLDReporter {
         }
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<MLDReporter>() {
-            (self.reports, self.queries) = (old.reports, old.queries);
-            if old.groups == self.groups && old.mac == self.mac {
-                self.unasked = old.unasked;
+    keep! { this, old;
+        reports, queries;
+        then {
+            if old.groups == this.groups && old.mac == this.mac {
+                this.unasked = old.unasked;
             }
         }
     }

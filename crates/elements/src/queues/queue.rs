@@ -26,12 +26,11 @@
 //! ## See also
 //! `Unqueue`
 
-use std::any::Any;
 use std::collections::VecDeque;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    InitContext, Notifies, Packet, Purpose, Share,
+    Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, Notifies, Packet, Purpose,
+    Share, arguments, handlers, keep,
 };
 
 /// Keeps packets until they are pulled.
@@ -142,15 +141,6 @@ impl Queue {
         self.drops += count as u64;
     }
 
-    /// The capacity that arguments give.
-    fn read_capacity(&self, arguments: &mut Arguments<'_>) -> Result<usize, ConfigError> {
-        let capacity = arguments.positional("CAPACITY")?.unwrap_or(self.capacity);
-        if capacity > MAX_CAPACITY {
-            return Err(ConfigError::other(format!("CAPACITY: at most {MAX_CAPACITY}")));
-        }
-        arguments.finish().map(|()| capacity)
-    }
-
     fn set_capacity(&mut self, capacity: usize) {
         self.capacity = capacity;
         self.packets.truncate(capacity);
@@ -166,23 +156,22 @@ impl Queue {
 }
 
 impl Element for Queue {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.capacity = self.read_capacity(arguments)?;
-        Ok(())
+    arguments! { this, given;
+        positional "CAPACITY": usize = 1000 => this.capacity;
+        then {
+            if this.capacity > MAX_CAPACITY {
+                return Err(ConfigError::other(format!("CAPACITY: at most {MAX_CAPACITY}")));
+            }
+        }
+        live new, context {
+            this.set_capacity(new.capacity);
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
         self.share = context.share(Purpose::Queues);
         self.reserve();
         Ok(())
-    }
-
-    fn reconfigure(
-        &mut self,
-        arguments: &mut Arguments<'_>,
-        _: &mut Context<'_>,
-    ) -> Option<Result<(), ConfigError>> {
-        Some(self.read_capacity(arguments).map(|capacity| self.set_capacity(capacity)))
     }
 
     fn notifies(&self) -> Notifies {
@@ -216,56 +205,28 @@ impl Element for Queue {
         self.note();
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const {
-            &[
-                Handler::read("length"),
-                Handler::read("highwater_length"),
-                Handler::both("capacity").argument("CAPACITY", Some(0)),
-                Handler::read("drops"),
-                Handler::button("reset_counts"),
-                Handler::button("reset"),
-            ]
-        }
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        _: &str,
-        _: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        match handler {
-            "length" => Ok(self.packets.len().to_string()),
-            "highwater_length" => Ok(self.highwater.to_string()),
-            "capacity" => Ok(self.capacity.to_string()),
-            "drops" => Ok(self.drops.to_string()),
-            other => Err(HandlerError::NotFound(other.to_owned())),
-        }
-    }
-
-    fn write(&mut self, handler: &str, _: &str, _: &mut Context<'_>) -> Result<(), HandlerError> {
-        match handler {
-            "reset_counts" => (self.drops, self.highwater) = (0, self.packets.len()),
-            "reset" => {
-                self.packets.clear();
-                self.note();
-            }
-            other => return Err(HandlerError::NotFound(other.to_owned())),
-        }
-        Ok(())
+    handlers! { this, context, value;
+        read "length" => this.packets.len();
+        read "highwater_length" => this.highwater;
+        both "capacity" => this.capacity, argument "CAPACITY" 0;
+        read "drops" => this.drops;
+        button "reset_counts" => (this.drops, this.highwater) = (0, this.packets.len());
+        button "reset" => {
+            this.packets.clear();
+            this.note();
+        };
     }
 
     fn held(&self) -> Option<usize> {
         Some(self.packets.len())
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<Queue>() {
-            let count = self.room().min(old.packets.len());
-            self.packets.extend(old.packets.drain(..count));
-            self.awake |= old.awake;
-            self.note();
+    keep! { this, old;
+        then {
+            let count = this.room().min(old.packets.len());
+            this.packets.extend(old.packets.drain(..count));
+            this.awake |= old.awake;
+            this.note();
         }
     }
 }

@@ -23,12 +23,13 @@
 //! `Queue`
 
 use europa_engine::{
-    Arguments, Class, ClassInfo, ConfigError, Context, Element, InitContext, Signal, handlers,
+    Class, ClassInfo, ConfigError, Context, Element, InitContext, Signal, arguments, handlers,
 };
 
 use crate::shared::common::pull_turn;
 
 /// Turns pull into push.
+#[derive(Default)]
 pub(crate) struct Unqueue {
     burst: usize,
     /// BURST was given.
@@ -39,32 +40,20 @@ pub(crate) struct Unqueue {
     packets: Signal,
 }
 
-impl Default for Unqueue {
-    fn default() -> Unqueue {
-        Unqueue {
-            burst: 0,
-            given: false,
-            active: true,
-            limit: -1,
-            count: 0,
-            packets: Signal::default(),
-        }
-    }
-}
-
 impl Class for Unqueue {
     const INFO: ClassInfo =
         ClassInfo::new("Unqueue", "1/1").processing("l/h").inline().keeps_long();
 }
 
 impl Element for Unqueue {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let burst: Option<i64> = arguments.positional("BURST")?;
-        self.given = burst.is_some();
-        self.burst = burst.map_or(0, |burst| usize::try_from(burst).unwrap_or(usize::MAX));
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.limit = arguments.keyword("LIMIT")?.unwrap_or(-1);
-        arguments.finish()
+    arguments! { this, given;
+        let burst = positional "BURST": i64;
+        keyword "ACTIVE": bool = true => this.active;
+        keyword "LIMIT": i64 = -1 => this.limit;
+        then {
+            this.given = burst.is_some();
+            this.burst = burst.map_or(0, |burst| usize::try_from(burst).unwrap_or(usize::MAX));
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -1,5 +1,6 @@
 //! The common part of all rewriters: how a packet finds its flow, or makes one, and the rewriting.
 
+pub(super) mod element;
 mod handlers;
 mod headers;
 mod settings;
@@ -16,8 +17,6 @@ use super::flows::{Flow, FlowId, Found, Space, Table};
 use super::pattern::Spec;
 use super::{round_robin_ip_mapper::RoundRobinIPMapper, source_ip_hash_mapper::SourceIPHashMapper};
 use crate::shared::fields::{be16, be32, is_first, network, network_mut};
-
-pub(super) use self::handlers::{HANDLERS, TCP_HANDLERS};
 
 /// The parameters of a new flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,9 +43,9 @@ pub(crate) struct Rewriter {
     kind: Kind,
     specs: Vec<Spec>,
     /// By input: flows that could not be made.
-    failures: Vec<u64>,
+    pub(super) failures: Vec<u64>,
     /// Perhaps shared with other rewriters, and then bounded together.
-    table: Rc<RefCell<Table>>,
+    pub(super) table: Rc<RefCell<Table>>,
     /// The names of its spaces in the table.
     owner: u8,
     /// The rewriter whose table it uses, if not its own.
@@ -360,54 +359,3 @@ pub(crate) fn of(element: &mut dyn Element) -> Option<&mut Rewriter> {
         super::icmp_ping_rewriter::ICMPPingRewriter
     )
 }
-
-/// Writes the common part of all rewriters' `Element`.
-macro_rules! rewriter_element {
-    ($handlers:expr) => {
-        fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-            self.0.configure(arguments)
-        }
-
-        fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-            self.0.initialize(context)
-        }
-
-        fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
-            self.0.push(port, batch, context);
-        }
-
-        fn run_timer(&mut self, _: u32, context: &mut Context<'_>) {
-            self.0.run_timer(context);
-        }
-
-        fn handlers(&self) -> &'static [Handler] {
-            $handlers
-        }
-
-        fn read(
-            &mut self,
-            handler: &str,
-            parameter: &str,
-            context: &mut Context<'_>,
-        ) -> Result<String, HandlerError> {
-            self.0.read(handler, parameter, context)
-        }
-
-        fn write(
-            &mut self,
-            handler: &str,
-            value: &str,
-            context: &mut Context<'_>,
-        ) -> Result<(), HandlerError> {
-            self.0.write(handler, value, context)
-        }
-
-        fn take_state(&mut self, old: &mut dyn Element) {
-            if let Some(old) = (old as &mut dyn std::any::Any).downcast_mut::<Self>() {
-                self.0.take_state(&mut old.0);
-            }
-        }
-    };
-}
-
-pub(super) use rewriter_element;

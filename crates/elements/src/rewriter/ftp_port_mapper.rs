@@ -153,11 +153,10 @@ impl FTPPortMapper {
 }
 
 impl Element for FTPPortMapper {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.names =
-            [arguments.mandatory("CONTROL_REWRITER")?, arguments.mandatory("DATA_REWRITER")?];
-        self.input = arguments.mandatory("DATA_REWRITER_INPUT")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "CONTROL_REWRITER": String => this.names[0];
+        mandatory "DATA_REWRITER": String => this.names[1];
+        mandatory "DATA_REWRITER_INPUT": usize => this.input;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

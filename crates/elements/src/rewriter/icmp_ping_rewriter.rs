@@ -46,7 +46,8 @@
 //! `IPRewriter`, `UDPRewriter`, `TCPRewriter`, `IPAddrRewriter`, `ICMPRewriter`,
 //! `IPRewriterPatterns`
 
-use super::core::{HANDLERS, Kind, Rewriter, rewriter_element};
+use super::core::element::rewriter_element;
+use super::core::{Kind, Rewriter};
 use crate::prelude::*;
 
 /// Rewrites flows.
@@ -63,7 +64,7 @@ impl Class for ICMPPingRewriter {
 }
 
 impl Element for ICMPPingRewriter {
-    rewriter_element!(HANDLERS);
+    rewriter_element!();
 }
 
 #[cfg(test)]

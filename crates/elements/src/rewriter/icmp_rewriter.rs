@@ -1,7 +1,7 @@
 //! # ICMPRewriter
 //!
 //! ## Synopsis
-//! `ICMPRewriter(REWRITERS [, DST_ANNO, REPLY_ANNO])`
+//! `ICMPRewriter(MAPS [, DST_ANNO, REPLY_ANNO])`
 //!
 //! ## Ports
 //! One push input; outputs push.
@@ -12,7 +12,7 @@
 //! other packets, leave by output 1, or are dropped. The network header annotation must be set.
 //!
 //! ## Arguments
-//! - REWRITERS: names of rewriters, separated by spaces, each perhaps with `:OFFSET`: then errors
+//! - MAPS: names of rewriters, separated by spaces, each perhaps with `:OFFSET`: then errors
 //!   leave by the output of that number plus the one that the flow's replies leave by; without by
 //!   output 0.
 //! - DST_ANNO (keyword): set the destination address annotation too; default true.
@@ -29,7 +29,7 @@ use europa_packet::checksum;
 use super::core;
 use super::flows::FlowId;
 use crate::prelude::*;
-use crate::shared::common::annotation_keyword;
+use crate::shared::annotation::Annotation;
 use crate::shared::fields::{be16, be32, is_first, network, network_mut, set};
 
 /// Rewrites ICMP errors.
@@ -169,21 +169,24 @@ impl ICMPRewriter {
 }
 
 impl Element for ICMPRewriter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.set_destination = arguments.keyword("DST_ANNO")?.unwrap_or(true);
-        self.reply_annotation = annotation_keyword(arguments, "REPLY_ANNO", 1)?;
-        let words: String = arguments.mandatory("MAPS")?;
-        for word in words.split_whitespace() {
-            let (name, offset) = match word.split_once(':') {
-                Some((name, offset)) => (name, Some(arguments.value("MAPS", 0, offset)?)),
-                None => (word, None),
-            };
-            self.rewriters.push((name.to_owned(), 0, offset));
+    arguments! { this, given;
+        let words = mandatory "MAPS": String;
+        keyword "DST_ANNO": bool = true => this.set_destination;
+        keyword "REPLY_ANNO": Annotation<1>, with |at| at.map(Annotation::at)
+
+            => this.reply_annotation;
+        then {
+            for word in words.split_whitespace() {
+                let (name, offset) = match word.split_once(':') {
+                    Some((name, offset)) => (name, Some(given.value("MAPS", 0, offset)?)),
+                    None => (word, None),
+                };
+                this.rewriters.push((name.to_owned(), 0, offset));
+            }
+            if this.rewriters.is_empty() {
+                return Err(ConfigError::other("no IP rewriters supplied"));
+            }
         }
-        if self.rewriters.is_empty() {
-            return Err(ConfigError::other("no IP rewriters supplied"));
-        }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

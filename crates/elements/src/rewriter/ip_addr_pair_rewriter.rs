@@ -44,7 +44,8 @@
 //! `IPRewriter`, `UDPRewriter`, `TCPRewriter`, `IPAddrRewriter`, `ICMPPingRewriter`,
 //! `ICMPRewriter`, `IPRewriterPatterns`
 
-use super::core::{HANDLERS, Kind, Rewriter, rewriter_element};
+use super::core::element::rewriter_element;
+use super::core::{Kind, Rewriter};
 use crate::prelude::*;
 
 /// Rewrites flows.
@@ -62,7 +63,7 @@ impl Class for IPAddrPairRewriter {
 }
 
 impl Element for IPAddrPairRewriter {
-    rewriter_element!(HANDLERS);
+    rewriter_element!();
 }
 
 #[cfg(test)]

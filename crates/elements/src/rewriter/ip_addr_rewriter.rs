@@ -44,7 +44,8 @@
 //! `IPRewriter`, `UDPRewriter`, `TCPRewriter`, `ICMPPingRewriter`, `ICMPRewriter`,
 //! `IPRewriterPatterns`
 
-use super::core::{HANDLERS, Kind, Rewriter, rewriter_element};
+use super::core::element::rewriter_element;
+use super::core::{Kind, Rewriter};
 use crate::prelude::*;
 
 /// Rewrites flows.
@@ -61,7 +62,7 @@ impl Class for IPAddrRewriter {
 }
 
 impl Element for IPAddrRewriter {
-    rewriter_element!(HANDLERS);
+    rewriter_element!();
 }
 
 #[cfg(test)]

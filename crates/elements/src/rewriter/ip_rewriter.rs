@@ -46,7 +46,8 @@
 //! `UDPRewriter`, `TCPRewriter`, `IPAddrRewriter`, `ICMPPingRewriter`, `ICMPRewriter`,
 //! `IPRewriterPatterns`
 
-use super::core::{Kind, Rewriter, TCP_HANDLERS, rewriter_element};
+use super::core::element::rewriter_element;
+use super::core::{Kind, Rewriter};
 use crate::prelude::*;
 
 /// Rewrites flows.
@@ -63,7 +64,7 @@ impl Class for IPRewriter {
 }
 
 impl Element for IPRewriter {
-    rewriter_element!(TCP_HANDLERS);
+    rewriter_element!(by protocol);
 }
 
 #[cfg(test)]

@@ -32,22 +32,24 @@ impl Class for IPRewriterPatterns {
 }
 
 impl Element for IPRewriterPatterns {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        for (index, text) in arguments.rest() {
-            let words: Vec<&str> = text.split_whitespace().collect();
-            let (Some(name), rest) = (words.first(), words.get(1..).unwrap_or_default()) else {
-                continue;
-            };
-            let known = arguments.names().text("pattern", name).is_some();
-            let parsed = Pattern::parse(rest, arguments.names());
-            match parsed {
-                _ if known => arguments
-                    .error(ConfigError::at(index, format!("pattern '{name}' already defined"))),
-                Ok(_) => arguments.names().set_text("pattern", name, &rest.join(" ")),
-                Err(error) => arguments.error(ConfigError::at(index, error)),
+    arguments! { this, given;
+        let texts = rest "NAME": "'NAME SADDR SPORT DADDR DPORT'";
+        then {
+            for (index, text) in texts {
+                let words: Vec<&str> = text.split_whitespace().collect();
+                let (Some(name), rest) = (words.first(), words.get(1..).unwrap_or_default()) else {
+                    continue;
+                };
+                let known = given.names().text("pattern", name).is_some();
+                let parsed = Pattern::parse(rest, given.names());
+                match parsed {
+                    _ if known => given
+                        .error(ConfigError::at(index, format!("pattern '{name}' already defined"))),
+                    Ok(_) => given.names().set_text("pattern", name, &rest.join(" ")),
+                    Err(error) => given.error(ConfigError::at(index, error)),
+                }
             }
         }
-        Ok(())
     }
 }
 

@@ -57,22 +57,23 @@ impl RoundRobinIPMapper {
 }
 
 impl Element for RoundRobinIPMapper {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let texts = arguments.rest();
-        match texts.len() {
-            0 => return Err(ConfigError::other("no patterns given")),
-            1 => arguments.warn("only one pattern given"),
-            _ => {}
-        }
-        for (index, text) in texts {
-            let words: Vec<&str> = text.split_whitespace().collect();
-            // The rewriter's outputs are not known here; packets to others are dropped.
-            match with_outputs(&words, usize::MAX, arguments.names()) {
-                Ok(pattern) => self.patterns.push(pattern),
-                Err(error) => arguments.error(ConfigError::at(index, error)),
+    arguments! { this, given;
+        let texts = rest "PATTERN": "'SADDR SPORT DADDR DPORT FORWARD REPLY'";
+        then {
+            match texts.len() {
+                0 => return Err(ConfigError::other("no patterns given")),
+                1 => given.warn("only one pattern given"),
+                _ => {}
+            }
+            for (index, text) in texts {
+                let words: Vec<&str> = text.split_whitespace().collect();
+                // The rewriter's outputs are not known here; packets to others are dropped.
+                match with_outputs(&words, usize::MAX, given.names()) {
+                    Ok(pattern) => this.patterns.push(pattern),
+                    Err(error) => given.error(ConfigError::at(index, error)),
+                }
             }
         }
-        Ok(())
     }
 }
 

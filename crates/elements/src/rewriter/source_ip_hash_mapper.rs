@@ -62,38 +62,39 @@ impl SourceIPHashMapper {
 }
 
 impl Element for SourceIPHashMapper {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let texts = arguments.rest();
-        let Some(((_, first), rest)) = texts.split_first() else {
-            return Err(ConfigError::other("no patterns given"));
-        };
-        let nodes = first.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
-        let nodes = nodes.filter(|nodes| (1..=10_000).contains(nodes));
-        let nodes = nodes.ok_or_else(|| ConfigError::at(0, "expected number of nodes and seed"))?;
-        if rest.len() == 1 {
-            arguments.warn("only one pattern given");
-        }
-        for (index, text) in rest {
-            let words: Vec<&str> = text.split_whitespace().collect();
-            let parsed = words.split_last().ok_or_else(|| "empty argument".to_owned()).and_then(
-                |(id, words)| {
-                    let id: u32 = id.parse().map_err(|_| "bad server id".to_owned())?;
-                    Ok((id, with_outputs(words, usize::MAX, arguments.names())?))
-                },
-            );
-            match parsed {
-                Ok((id, pattern)) => {
-                    let number = self.patterns.len();
-                    self.ring.extend(
-                        (0..nodes).map(|node| (spread(spread(id).wrapping_add(node)), number)),
-                    );
-                    self.patterns.push(pattern);
-                }
-                Err(error) => arguments.error(ConfigError::at(*index, error)),
+    arguments! { this, given;
+        let texts = rest "PATTERN": "'NODES SEED', then 'SADDR SPORT DADDR DPORT FORWARD REPLY ID'";
+        then {
+            let Some(((_, first), rest)) = texts.split_first() else {
+                return Err(ConfigError::other("no patterns given"));
+            };
+            let nodes = first.split_whitespace().next().and_then(|word| word.parse::<u32>().ok());
+            let nodes = nodes.filter(|nodes| (1..=10_000).contains(nodes));
+            let nodes = nodes.ok_or_else(|| ConfigError::at(0, "expected number of nodes and seed"))?;
+            if rest.len() == 1 {
+                given.warn("only one pattern given");
             }
+            for (index, text) in rest {
+                let words: Vec<&str> = text.split_whitespace().collect();
+                let parsed = words.split_last().ok_or_else(|| "empty argument".to_owned()).and_then(
+                    |(id, words)| {
+                        let id: u32 = id.parse().map_err(|_| "bad server id".to_owned())?;
+                        Ok((id, with_outputs(words, usize::MAX, given.names())?))
+                    },
+                );
+                match parsed {
+                    Ok((id, pattern)) => {
+                        let number = this.patterns.len();
+                        this.ring.extend(
+                            (0..nodes).map(|node| (spread(spread(id).wrapping_add(node)), number)),
+                        );
+                        this.patterns.push(pattern);
+                    }
+                    Err(error) => given.error(ConfigError::at(*index, error)),
+                }
+            }
+            this.ring.sort_unstable();
         }
-        self.ring.sort_unstable();
-        Ok(())
     }
 }
 

@@ -42,7 +42,8 @@
 //! `IPRewriter`, `UDPRewriter`, `IPAddrRewriter`, `ICMPPingRewriter`, `ICMPRewriter`,
 //! `IPRewriterPatterns`
 
-use super::core::{Kind, Rewriter, TCP_HANDLERS, rewriter_element};
+use super::core::element::rewriter_element;
+use super::core::{Kind, Rewriter};
 use crate::prelude::*;
 
 /// Rewrites flows.
@@ -59,5 +60,5 @@ impl Class for TCPRewriter {
 }
 
 impl Element for TCPRewriter {
-    rewriter_element!(TCP_HANDLERS);
+    rewriter_element!(by protocol);
 }

@@ -43,7 +43,8 @@
 //! `IPRewriter`, `TCPRewriter`, `IPAddrRewriter`, `ICMPPingRewriter`, `ICMPRewriter`,
 //! `IPRewriterPatterns`
 
-use super::core::{HANDLERS, Kind, Rewriter, rewriter_element};
+use super::core::element::rewriter_element;
+use super::core::{Kind, Rewriter};
 use crate::prelude::*;
 
 /// Rewrites flows.
@@ -60,5 +61,5 @@ impl Class for UDPRewriter {
 }
 
 impl Element for UDPRewriter {
-    rewriter_element!(HANDLERS);
+    rewriter_element!();
 }

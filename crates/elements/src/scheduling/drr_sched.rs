@@ -19,22 +19,15 @@
 //! ## See also
 //! `RoundRobinSched`, `StrideSched`
 
-use std::any::Any;
-
 use crate::prelude::*;
 
 /// Pulls the same number of bytes from each input.
+#[derive(Default)]
 pub(crate) struct DRRSched {
     quantum: usize,
     /// By input: the packet that waits for its turn, and bytes that may be sent.
     inputs: Vec<(Option<Packet>, usize)>,
     next: usize,
-}
-
-impl Default for DRRSched {
-    fn default() -> DRRSched {
-        DRRSched { quantum: 500, inputs: Vec::new(), next: 0 }
-    }
 }
 
 impl Class for DRRSched {
@@ -75,13 +68,14 @@ impl DRRSched {
 }
 
 impl Element for DRRSched {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.quantum = arguments.positional("QUANTUM")?.unwrap_or(500);
-        if self.quantum == 0 {
-            return Err(ConfigError::at(0, "bad QUANTUM"));
+    arguments! { this, given;
+        positional "QUANTUM": usize = 500 => this.quantum;
+        then {
+            if this.quantum == 0 {
+                return Err(ConfigError::at(0, "bad QUANTUM"));
+            }
+            this.inputs.resize_with(given.inputs(), || (None, 0));
         }
-        self.inputs.resize_with(arguments.inputs(), || (None, 0));
-        arguments.finish()
     }
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
@@ -92,13 +86,13 @@ impl Element for DRRSched {
         }
     }
 
-    /// Of inputs that are no more, packets that wait for their turn are dropped.
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<DRRSched>() {
-            for (input, old) in self.inputs.iter_mut().zip(&mut old.inputs) {
+    // Of inputs that are no more, packets that wait for their turn are dropped.
+    keep! { this, old;
+        then {
+            for (input, old) in this.inputs.iter_mut().zip(&mut old.inputs) {
                 *input = std::mem::take(old);
             }
-            self.next = if old.next < self.inputs.len() { old.next } else { 0 };
+            this.next = if old.next < this.inputs.len() { old.next } else { 0 };
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Turns by tickets: stride scheduling.
 
-use europa_engine::{Arguments, ConfigError, Handler, HandlerError, parse};
+use europa_engine::{Arguments, ConfigError, Element, HandlerError, handlers, parse};
 
 /// Most tickets of a port.
 const MAX_TICKETS: u32 = 1 << 15;
@@ -34,26 +34,14 @@ pub(crate) struct Strides {
 }
 
 impl Strides {
-    /// Handlers for the tickets of the first ports.
-    pub(crate) const HANDLERS: &'static [Handler] = &[
-        Handler::both("tickets0"),
-        Handler::both("tickets1"),
-        Handler::both("tickets2"),
-        Handler::both("tickets3"),
-        Handler::both("tickets4"),
-        Handler::both("tickets5"),
-        Handler::both("tickets6"),
-        Handler::both("tickets7"),
-    ];
-
     /// An argument for each of so many ports.
-    pub(crate) fn configure(
+    pub(crate) fn set_all(
         &mut self,
+        texts: Vec<(usize, &str)>,
         arguments: &mut Arguments<'_>,
         ports: usize,
         kind: &str,
     ) -> Result<(), ConfigError> {
-        let texts = arguments.rest();
         if texts.len() != ports {
             let message = format!("need {ports} arguments, one per {kind} port");
             return Err(ConfigError::other(message));
@@ -102,14 +90,14 @@ impl Strides {
             .ok_or_else(|| HandlerError::NotFound(handler.to_owned()))
     }
 
-    /// Answers `tickets0` and the like.
-    pub(crate) fn read(&self, handler: &str) -> Result<String, HandlerError> {
+    /// The tickets of the port that a handler names.
+    fn tickets(&self, handler: &str) -> Result<String, HandlerError> {
         let port = self.port(handler)?;
         Ok(self.shares.get(port).map_or(0, |share| share.tickets).to_string())
     }
 
     /// Sets a port's tickets.
-    pub(crate) fn write(&mut self, handler: &str, value: &str) -> Result<(), HandlerError> {
+    fn set_tickets(&mut self, handler: &str, value: &str) -> Result<(), HandlerError> {
         let port = self.port(handler)?;
         let tickets = parse::<u32>(handler, value)?.min(MAX_TICKETS);
         let least =
@@ -122,6 +110,20 @@ impl Strides {
             }
         }
         Ok(())
+    }
+}
+
+/// The handlers of elements whose ports have tickets: those of the first ports.
+impl Element for Strides {
+    handlers! { this, context, value, name;
+        both "tickets0" => this.tickets(name)?, set this.set_tickets(name, value)?;
+        both "tickets1" => this.tickets(name)?, set this.set_tickets(name, value)?;
+        both "tickets2" => this.tickets(name)?, set this.set_tickets(name, value)?;
+        both "tickets3" => this.tickets(name)?, set this.set_tickets(name, value)?;
+        both "tickets4" => this.tickets(name)?, set this.set_tickets(name, value)?;
+        both "tickets5" => this.tickets(name)?, set this.set_tickets(name, value)?;
+        both "tickets6" => this.tickets(name)?, set this.set_tickets(name, value)?;
+        both "tickets7" => this.tickets(name)?, set this.set_tickets(name, value)?;
     }
 }
 

@@ -31,9 +31,12 @@ impl Class for StrideSched {
 }
 
 impl Element for StrideSched {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let ports = arguments.inputs();
-        self.0.configure(arguments, ports, "input")
+    arguments! { this, given;
+        let texts = rest "TICKETS": "number of tickets";
+        then {
+            let ports = given.inputs();
+            this.0.set_all(texts, given, ports, "input")?;
+        }
     }
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
@@ -44,27 +47,7 @@ impl Element for StrideSched {
         }
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        Strides::HANDLERS
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        _: &str,
-        _: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        self.0.read(handler)
-    }
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        _: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        self.0.write(handler, value)
-    }
+    delegate!(handlers 0);
 }
 
 #[cfg(test)]

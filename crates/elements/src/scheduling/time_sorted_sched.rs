@@ -23,7 +23,6 @@
 //! ## See also
 //! `RoundRobinSched`, `PrioSched`, `FromDump`
 
-use std::any::Any;
 use std::collections::VecDeque;
 
 use crate::prelude::*;
@@ -88,13 +87,14 @@ impl TimeSortedSched {
 }
 
 impl Element for TimeSortedSched {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.buffer = arguments.keyword("BUFFER")?.unwrap_or(1);
-        self.stop = arguments.keyword("STOP")?.unwrap_or(false);
-        if self.buffer == 0 {
-            return Err(ConfigError::other("BUFFER must be at least 1"));
+    arguments! { this, given;
+        keyword "BUFFER": usize = 1 => this.buffer;
+        keyword "STOP": bool = false => this.stop;
+        then {
+            if this.buffer == 0 {
+                return Err(ConfigError::other("BUFFER must be at least 1"));
+            }
         }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -127,14 +127,14 @@ impl Element for TimeSortedSched {
         context.give_batch(own);
     }
 
-    /// Of inputs that are no more, packets are dropped.
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<TimeSortedSched>() {
-            for ((waiting, _), (before, _)) in self.inputs.iter_mut().zip(&mut old.inputs) {
+    // Of inputs that are no more, packets are dropped.
+    keep! { this, old;
+        last_ns, disordered;
+        then {
+            for ((waiting, _), (before, _)) in this.inputs.iter_mut().zip(&mut old.inputs) {
                 *waiting = std::mem::take(before);
             }
-            self.share.set(self.inputs.iter().map(|(waiting, _)| waiting.len()).sum());
-            (self.last_ns, self.disordered) = (old.last_ns, old.disordered);
+            this.share.set(this.inputs.iter().map(|(waiting, _)| waiting.len()).sum());
         }
     }
 

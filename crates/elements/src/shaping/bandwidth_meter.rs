@@ -37,16 +37,19 @@ impl Class for BandwidthMeter {
 }
 
 impl Element for BandwidthMeter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        for (index, text) in arguments.rest() {
-            if text.ends_with(|c: char| c.is_ascii_digit()) {
-                let message =
-                    format!("no units for bandwidth argument {}, assuming Bps", index + 1);
-                arguments.warn(message);
+    arguments! { this, given;
+        let texts = rest "RATE": "bandwidth, such as 10Mbps";
+        then {
+            for (index, text) in texts {
+                if text.ends_with(|c: char| c.is_ascii_digit()) {
+                    let message =
+                        format!("no units for bandwidth argument {}, assuming Bps", index + 1);
+                    given.warn(message);
+                }
+                this.rates.push(given.value::<Bandwidth>("RATE", index, text)?.0 as f64);
             }
-            self.rates.push(arguments.value::<Bandwidth>("RATE", index, text)?.0 as f64);
+            super::check_meters(&this.rates, given.outputs())?;
         }
-        super::check_meters(&self.rates, arguments.outputs())
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {

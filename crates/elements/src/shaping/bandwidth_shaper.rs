@@ -34,9 +34,8 @@ impl Class for BandwidthShaper {
 }
 
 impl Element for BandwidthShaper {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.gaps = Gaps::new(arguments.mandatory::<Bandwidth>("RATE")?.0);
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "RATE": Bandwidth, with |rate| Gaps::new(rate.0) => this.gaps;
     }
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {

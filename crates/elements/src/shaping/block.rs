@@ -33,9 +33,8 @@ impl Class for Block {
 }
 
 impl Element for Block {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.threshold = arguments.mandatory("THRESH")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "THRESH": i32 => this.threshold;
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {

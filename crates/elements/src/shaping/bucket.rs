@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use europa_engine::{Arguments, ConfigError, HandlerError, Packet, parse};
+use europa_engine::{
+    Argument, ArgumentSet, Arguments, ConfigError, HandlerError, Packet, arguments, parse,
+};
 
 use crate::shared::values::Bandwidth;
 
@@ -45,6 +47,70 @@ impl Default for Bucket {
     }
 }
 
+/// The arguments of a bucket of packets, or of bytes.
+#[derive(Debug, Default)]
+struct Given {
+    rate: u64,
+    duration: Option<Duration>,
+    size: Option<u64>,
+}
+
+/// The arguments of a bucket of packets.
+#[derive(Debug, Default)]
+struct Packets(Given);
+
+impl ArgumentSet for Packets {
+    arguments! { set this, given;
+        mandatory "RATE": u64 => this.0.rate;
+        keyword "BURST_DURATION": Duration => this.0.duration;
+        keyword "BURST_SIZE": u64 => this.0.size;
+    }
+}
+
+/// The arguments of a bucket of bytes.
+#[derive(Debug, Default)]
+struct Bytes(Given);
+
+impl ArgumentSet for Bytes {
+    arguments! { set this, given;
+        mandatory "RATE": Bandwidth => Bandwidth(this.0.rate);
+        keyword "BURST_DURATION": Duration => this.0.duration;
+        keyword "BURST_BYTES": u64 => this.0.size;
+    }
+}
+
+/// The arguments of either.
+#[derive(Debug, Default)]
+pub(crate) struct BucketArguments<const BYTES: bool>(Given);
+
+impl<const BYTES: bool> ArgumentSet for BucketArguments<BYTES> {
+    const ARGUMENTS: &'static [Argument] =
+        if BYTES { Bytes::ARGUMENTS } else { Packets::ARGUMENTS };
+
+    fn read_arguments(&mut self, given: &mut Arguments<'_>) -> Result<(), ConfigError> {
+        self.0 = match BYTES {
+            true => given.read_set::<Bytes>()?.0,
+            false => given.read_set::<Packets>()?.0,
+        };
+        if self.0.duration.is_some() && self.0.size.is_some() {
+            return Err(ConfigError::other("cannot specify both BURST_DURATION and BURST_SIZE"));
+        }
+        Ok(())
+    }
+}
+
+impl<const BYTES: bool> BucketArguments<BYTES> {
+    /// The bucket.
+    pub(crate) fn bucket(&self) -> Bucket {
+        let Given { rate, duration, size } = self.0;
+        let burst = match size {
+            Some(size) => Burst::Size(size),
+            None => Burst::Milliseconds(duration.map_or(20, |time| time.as_millis())),
+        };
+        Bucket::new(rate, burst, if BYTES { THRESHOLD_BYTES } else { 0 })
+    }
+}
+
 impl Bucket {
     fn new(rate: u64, burst: Burst, threshold: u64) -> Bucket {
         let (full, contents) = (u64::MAX, u64::MAX);
@@ -52,28 +118,6 @@ impl Bucket {
         let mut bucket = Bucket { rate, burst, threshold, full, scale, a_tick, contents, tick };
         bucket.set_rate(rate);
         bucket
-    }
-
-    /// From `RATE`, `BURST_DURATION` and the burst's size: packets a second, or bytes.
-    pub(crate) fn read<const BYTES: bool>(
-        arguments: &mut Arguments<'_>,
-    ) -> Result<Bucket, ConfigError> {
-        let duration: Option<Duration> = arguments.keyword("BURST_DURATION")?;
-        let size = arguments.keyword(if BYTES { "BURST_BYTES" } else { "BURST_SIZE" })?;
-        let rate = match BYTES {
-            true => arguments.mandatory::<Bandwidth>("RATE")?.0,
-            false => arguments.mandatory("RATE")?,
-        };
-        let burst = match (duration, size) {
-            (Some(_), Some(_)) => {
-                return Err(ConfigError::other(
-                    "cannot specify both BURST_DURATION and BURST_SIZE",
-                ));
-            }
-            (None, Some(size)) => Burst::Size(size),
-            (duration, None) => Burst::Milliseconds(duration.map_or(20, |time| time.as_millis())),
-        };
-        Ok(Bucket::new(rate, burst, if BYTES { THRESHOLD_BYTES } else { 0 }))
     }
 
     /// The rate as a handler says it.

@@ -19,8 +19,6 @@
 //! ## See also
 //! `DelayUnqueue`, `Shaper`, `LinkUnqueue`
 
-use std::any::Any;
-
 use super::Delayed;
 use crate::prelude::*;
 use crate::shared::values::interval;
@@ -34,8 +32,8 @@ impl Class for DelayShaper {
 }
 
 impl Element for DelayShaper {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.configure(arguments)
+    arguments! { this, given;
+        set Delayed => this.0;
     }
 
     fn pull(&mut self, _: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
@@ -50,9 +48,9 @@ impl Element for DelayShaper {
         }
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<DelayShaper>() {
-            self.0.waiting = old.0.waiting.take();
+    keep! { this, old;
+        then {
+            this.0.waiting = old.0.waiting.take();
         }
     }
 

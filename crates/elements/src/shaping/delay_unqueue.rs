@@ -19,8 +19,6 @@
 //! ## See also
 //! `DelayShaper`, `RatedUnqueue`, `LinkUnqueue`
 
-use std::any::Any;
-
 use super::Delayed;
 use crate::prelude::*;
 use crate::shared::values::interval;
@@ -50,8 +48,8 @@ impl DelayUnqueue {
 }
 
 impl Element for DelayUnqueue {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.configure(arguments)
+    arguments! { this, given;
+        set Delayed => this.0;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -67,9 +65,9 @@ impl Element for DelayUnqueue {
         self.work(context);
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<DelayUnqueue>() {
-            self.0.waiting = old.0.waiting.take();
+    keep! { this, old;
+        then {
+            this.0.waiting = old.0.waiting.take();
         }
     }
 

@@ -231,29 +231,30 @@ fn lines(level: &Level, indent: &str, parts: &str, now: u64, text: &mut String) 
 }
 
 impl Element for IPRateMonitor {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let kind: String = arguments.mandatory("TYPE")?;
-        self.packets = match kind.to_ascii_uppercase().as_str() {
-            "PACKETS" => true,
-            "BYTES" => false,
-            _ => {
-                let message = "monitor type should be \"PACKETS\" or \"BYTES\"";
-                return Err(ConfigError::at(0, message));
+    arguments! { this, given;
+        let kind = mandatory "TYPE": String;
+        mandatory "RATIO": f64 => this.ratio;
+        let threshold = mandatory "THRESH": u32;
+        let memory = positional "MEMORY": usize = 0;
+        positional "ANNO": bool = true => this.annotates;
+        then {
+            this.packets = match kind.to_ascii_uppercase().as_str() {
+                "PACKETS" => true,
+                "BYTES" => false,
+                _ => {
+                    let message = "monitor type should be \"PACKETS\" or \"BYTES\"";
+                    return Err(ConfigError::at(0, message));
+                }
+            };
+            if !(0.0..=1.0).contains(&this.ratio) {
+                return Err(ConfigError::other("ratio must be between 0 and 1"));
             }
-        };
-        self.ratio = arguments.mandatory("RATIO")?;
-        if !(0.0..=1.0).contains(&self.ratio) {
-            return Err(ConfigError::other("ratio must be between 0 and 1"));
+            this.threshold = f64::from(threshold) * this.ratio;
+            this.set_memory(memory);
+            if given.inputs() != given.outputs() {
+                return Err(ConfigError::other("needs as many outputs as inputs"));
+            }
         }
-        let threshold: u32 = arguments.mandatory("THRESH")?;
-        self.threshold = f64::from(threshold) * self.ratio;
-        let memory = arguments.positional("MEMORY")?.unwrap_or(0);
-        self.set_memory(memory);
-        self.annotates = arguments.positional("ANNO")?.unwrap_or(true);
-        if arguments.inputs() != arguments.outputs() {
-            return Err(ConfigError::other("needs as many outputs as inputs"));
-        }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -23,7 +23,6 @@
 //! ## See also
 //! `DelayUnqueue`, `BandwidthRatedUnqueue`
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -101,14 +100,15 @@ impl LinkUnqueue {
 }
 
 impl Element for LinkUnqueue {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let latency: Duration = arguments.mandatory("LATENCY")?;
-        self.latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
-        self.bandwidth = arguments.mandatory::<Bandwidth>("BANDWIDTH")?.0;
-        if self.bandwidth < LEAST_BANDWIDTH {
-            return Err(ConfigError::at(1, TOO_SMALL));
+    arguments! { this, given;
+        let latency = mandatory "LATENCY": Duration;
+        mandatory "BANDWIDTH": Bandwidth => Bandwidth(this.bandwidth);
+        then {
+            this.latency_ns = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
+            if this.bandwidth < LEAST_BANDWIDTH {
+                return Err(ConfigError::at(1, TOO_SMALL));
+            }
         }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -125,11 +125,11 @@ impl Element for LinkUnqueue {
         self.work(context);
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<LinkUnqueue>() {
-            self.line.append(&mut old.line);
-            self.share.set(self.line.len());
-            (self.free_ns, self.follows) = (old.free_ns, old.follows);
+    keep! { this, old;
+        free_ns, follows;
+        then {
+            this.line.append(&mut old.line);
+            this.share.set(this.line.len());
         }
     }
 

@@ -36,11 +36,12 @@ impl Class for Meter {
 }
 
 impl Element for Meter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        for (index, text) in arguments.rest() {
-            self.rates.push(arguments.value::<u32>("RATE", index, text)?.into());
+    arguments! { this, given;
+        let rates = each "RATE": u32;
+        then {
+            this.rates = rates.into_iter().map(f64::from).collect();
+            super::check_meters(&this.rates, given.outputs())?;
         }
-        super::check_meters(&self.rates, arguments.outputs())
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {

@@ -25,7 +25,7 @@ pub(crate) mod timed_unqueue;
 
 use std::time::Duration;
 
-use europa_engine::{Arguments, ConfigError, Context, HandlerError, Packet, parse};
+use europa_engine::{ArgumentSet, ConfigError, Context, HandlerError, Packet, arguments, parse};
 
 /// Packets that wait until their time and a delay are over, one after the other.
 #[derive(Default)]
@@ -35,13 +35,14 @@ struct Delayed {
     waiting: Option<(u64, Packet)>,
 }
 
-impl Delayed {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let delay = arguments.mandatory("DELAY")?;
-        self.set_delay(delay);
-        arguments.finish()
+impl ArgumentSet for Delayed {
+    arguments! { set this, given;
+        let delay = mandatory "DELAY": Duration;
+        then { this.set_delay(delay); }
     }
+}
 
+impl Delayed {
     fn set_delay(&mut self, delay: Duration) {
         self.delay_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
     }
@@ -90,15 +91,6 @@ const MOST_LATE_NS: u64 = 1_000_000_000;
 impl Ticks {
     pub(crate) fn every(interval: Duration) -> Ticks {
         Ticks { interval_ns: u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX), due_ns: 0 }
-    }
-
-    /// From `INTERVAL`, which may be left out if it is not `mandatory`.
-    fn read(arguments: &mut Arguments<'_>, mandatory: bool) -> Result<Ticks, ConfigError> {
-        let interval = match mandatory {
-            true => arguments.mandatory("INTERVAL")?,
-            false => arguments.positional("INTERVAL")?.unwrap_or(Duration::from_millis(500)),
-        };
-        Ok(Ticks::every(interval))
     }
 
     pub(crate) fn set(&mut self, handler: &str, value: &str) -> Result<(), HandlerError> {

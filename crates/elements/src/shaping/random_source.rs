@@ -87,22 +87,22 @@ impl RandomSource {
 }
 
 impl Element for RandomSource {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.stop = arguments.keyword("STOP")?.unwrap_or(false);
-        self.end_call =
-            HandlerCall::parse(&arguments.keyword::<String>("END_CALL")?.unwrap_or_default());
-        self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(true);
-        self.length = arguments.mandatory("LENGTH")?;
-        self.limit = arguments.positional("LIMIT")?.unwrap_or(-1);
-        self.burst = arguments.positional("BURST")?.unwrap_or(1);
-        self.active = arguments.positional("ACTIVE")?.unwrap_or(true);
-        if self.length >= 65536 {
-            return Err(ConfigError::at(0, format!("bad length {}", self.length)));
+    arguments! { this, given;
+        mandatory "LENGTH": usize => this.length;
+        positional "LIMIT": i64 = -1 => this.limit;
+        positional "BURST": usize = 1 => this.burst;
+        positional "ACTIVE": bool = true => this.active;
+        keyword "STOP": bool = false => this.stop;
+        keyword "END_CALL": "'HANDLER [VALUE]'", by HandlerCall::read => this.end_call;
+        keyword "TIMESTAMP": bool = true => this.timestamp;
+        then {
+            if this.length >= 65536 {
+                return Err(ConfigError::at(0, format!("bad length {}", this.length)));
+            }
+            if this.burst == 0 {
+                return Err(ConfigError::at(2, "burst size must be >= 1"));
+            }
         }
-        if self.burst == 0 {
-            return Err(ConfigError::at(2, "burst size must be >= 1"));
-        }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

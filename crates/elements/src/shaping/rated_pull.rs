@@ -2,7 +2,7 @@
 
 use europa_engine::Signal;
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, BucketArguments};
 use crate::prelude::*;
 
 /// Pulls at a rate of bytes or of packets.
@@ -55,10 +55,12 @@ impl<const BYTES: bool> RatedPull<BYTES> {
 }
 
 impl<const BYTES: bool> Element for RatedPull<BYTES> {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.bucket = Bucket::read::<BYTES>(arguments)?;
-        arguments.finish()
+    arguments! { this, given;
+        let bucket = set BucketArguments<BYTES>;
+        keyword "ACTIVE": bool = true => this.active;
+        then {
+            this.bucket = bucket.bucket();
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

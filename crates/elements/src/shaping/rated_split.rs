@@ -1,6 +1,6 @@
 //! The common part of `RatedSplitter` and `BandwidthRatedSplitter`.
 
-use super::bucket::Bucket;
+use super::bucket::{Bucket, BucketArguments};
 use crate::prelude::*;
 
 /// Splits off the excess over a rate of bytes or of packets.
@@ -10,9 +10,11 @@ pub(crate) struct RatedSplit<const BYTES: bool> {
 }
 
 impl<const BYTES: bool> Element for RatedSplit<BYTES> {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.bucket = Bucket::read::<BYTES>(arguments)?;
-        arguments.finish()
+    arguments! { this, given;
+        let bucket = set BucketArguments<BYTES>;
+        then {
+            this.bucket = bucket.bucket();
+        }
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {

@@ -35,13 +35,14 @@ impl Class for RoundRobinUnqueue {
 }
 
 impl Element for RoundRobinUnqueue {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.burst = arguments.positional("BURST")?.unwrap_or(1);
-        if arguments.inputs() != arguments.outputs() {
-            let message = "number of outputs must equal to number of inputs";
-            return Err(ConfigError::other(message));
+    arguments! { this, given;
+        positional "BURST": usize = 1 => this.burst;
+        then {
+            if given.inputs() != given.outputs() {
+                let message = "number of outputs must equal to number of inputs";
+                return Err(ConfigError::other(message));
+            }
         }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -34,9 +34,8 @@ impl Class for Shaper {
 }
 
 impl Element for Shaper {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.gaps = Gaps::new(arguments.mandatory("RATE")?);
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "RATE": u64, with Gaps::new => this.gaps;
     }
 
     fn pull(&mut self, port: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {

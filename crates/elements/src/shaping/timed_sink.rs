@@ -18,6 +18,8 @@
 //! ## See also
 //! `TimedSource`, `TimedUnqueue`, `Discard`
 
+use std::time::Duration;
+
 use super::Ticks;
 use crate::prelude::*;
 use crate::shared::values::interval;
@@ -32,9 +34,8 @@ impl Class for TimedSink {
 }
 
 impl Element for TimedSink {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0 = Ticks::read(arguments, false)?;
-        arguments.finish()
+    arguments! { this, given;
+        positional "INTERVAL": Duration = Duration::from_millis(500), with Ticks::every => this.0;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -25,6 +25,8 @@
 //! ## See also
 //! `RatedSource`, `InfiniteSource`, `TimedSink`
 
+use std::time::Duration;
+
 use super::Ticks;
 use crate::prelude::*;
 use crate::shared::common::Data;
@@ -52,14 +54,16 @@ impl TimedSource {
 }
 
 impl Element for TimedSource {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.limit = arguments.keyword("LIMIT")?.unwrap_or(-1);
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.stop = arguments.keyword("STOP")?.unwrap_or(false);
-        arguments.keyword::<usize>("HEADROOM")?;
-        self.ticks = Ticks::read(arguments, false)?;
-        self.data = Data::new(arguments.positional("DATA")?, None);
-        arguments.finish()
+    arguments! { this, given;
+        positional "INTERVAL": Duration = Duration::from_millis(500), with Ticks::every => this.ticks;
+        let data = positional "DATA": Vec<u8>;
+        keyword "LIMIT": i64 = -1 => this.limit;
+        keyword "ACTIVE": bool = true => this.active;
+        keyword "STOP": bool = false => this.stop;
+        keyword "HEADROOM": usize => _;
+        then {
+            this.data = Data::new(data, None);
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

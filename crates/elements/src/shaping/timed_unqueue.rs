@@ -19,6 +19,8 @@
 //! ## See also
 //! `Burster`, `RatedUnqueue`, `TimedSink`
 
+use std::time::Duration;
+
 use super::Ticks;
 use crate::prelude::*;
 use crate::shared::values::interval;
@@ -40,13 +42,16 @@ impl Class for TimedUnqueue {
 }
 
 impl Element for TimedUnqueue {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.ticks = Ticks::read(arguments, true)?;
-        self.burst = arguments.positional("BURST")?.unwrap_or(self.burst);
-        if self.burst == 0 {
-            return Err(ConfigError::at(1, "bad BURST"));
+    arguments! { this, given;
+        mandatory "INTERVAL": Duration, with Ticks::every => this.ticks;
+        // Burster has another default.
+        let burst = positional "BURST": usize;
+        then {
+            this.burst = burst.unwrap_or(this.burst);
+            if this.burst == 0 {
+                return Err(ConfigError::at(1, "bad BURST"));
+            }
         }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

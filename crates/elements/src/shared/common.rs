@@ -2,10 +2,7 @@
 
 use std::net::Ipv6Addr;
 
-use europa_engine::{
-    Arena, Arguments, BATCH, Batch, ConfigError, Context, InitContext, Packet, Value,
-};
-use europa_pool::packet::{ANNOTATION_BYTES, annotation};
+use europa_engine::{Arena, Arguments, BATCH, Batch, ConfigError, Context, InitContext, Packet};
 
 /// Sends packets that do not pass out of output 1; returns how many.
 pub(crate) fn part(
@@ -48,62 +45,6 @@ pub(crate) fn retain(batch: &mut Batch, passes: impl FnMut(&mut Packet) -> bool)
     (before - batch.len()) as u64
 }
 
-/// Names of bytes of the annotation area that elements share, as in Click.
-const ANNOTATIONS: [(&str, usize); 10] = [
-    ("AGGREGATE", annotation::AGGREGATE),
-    ("DST_IP", annotation::DST_IP),
-    ("DST_IP6", annotation::DST_IP),
-    ("EXTRA_LENGTH", annotation::EXTRA_LENGTH),
-    ("EXTRA_PACKETS", annotation::EXTRA_PACKETS),
-    ("FIRST_TIMESTAMP", annotation::FIRST_TIMESTAMP),
-    ("FIX_IP_SRC", annotation::FIX_IP_SRC),
-    ("PAINT", annotation::PAINT),
-    ("VLAN", annotation::VLAN_TCI),
-    ("VLAN_TCI", annotation::VLAN_TCI),
-];
-
-/// The ANNO argument of the paint elements.
-pub(crate) fn annotation(arguments: &mut Arguments<'_>) -> Result<usize, ConfigError> {
-    Ok(annotation_of(arguments, 1)?.unwrap_or(annotation::PAINT))
-}
-
-/// An ANNO argument, by number or name, where so many bytes fit into the annotation area.
-pub(crate) fn annotation_of(
-    arguments: &mut Arguments<'_>,
-    bytes: usize,
-) -> Result<Option<usize>, ConfigError> {
-    let word = arguments.positional::<String>("ANNO")?;
-    word.map(|word| place(arguments, "ANNO", word, bytes)).transpose()
-}
-
-/// The same of an argument that is given by keyword only.
-pub(crate) fn annotation_keyword(
-    arguments: &mut Arguments<'_>,
-    name: &'static str,
-    bytes: usize,
-) -> Result<Option<usize>, ConfigError> {
-    let word = arguments.keyword::<String>(name)?;
-    word.map(|word| place(arguments, name, word, bytes)).transpose()
-}
-
-/// Where in the annotation area so many bytes begin that a word names.
-fn place(
-    arguments: &mut Arguments<'_>,
-    argument: &'static str,
-    word: String,
-    bytes: usize,
-) -> Result<usize, ConfigError> {
-    let named = ANNOTATIONS.iter().find(|(name, _)| *name == word).map(|(_, at)| *at);
-    let most = ANNOTATION_BYTES - bytes;
-    let number = || usize::parse(&word, arguments.names());
-    named.or_else(number).filter(|at| *at <= most).ok_or_else(|| ConfigError::Value {
-        name: argument.to_owned(),
-        index: None,
-        found: word,
-        wanted: format!("annotation byte, 0 to {most}"),
-    })
-}
-
 /// Time from the start of a graph until its addresses are announced: other programs of the start
 /// are ready by then.
 pub(crate) const ANNOUNCE_AFTER_NS: u64 = 10_000_000;
@@ -126,14 +67,13 @@ pub(crate) struct Anycast(Vec<[Ipv6Addr; 2]>);
 
 impl Anycast {
     /// The ANYCAST argument: `ADDRESS OWN ADDRESS OWN ...`.
-    pub(crate) fn configure(arguments: &mut Arguments<'_>) -> Result<Anycast, ConfigError> {
-        let text: String = arguments.keyword("ANYCAST")?.unwrap_or_default();
-        let words = text.split_whitespace();
-        let addresses: Vec<Ipv6Addr> =
-            words.map(|word| arguments.value("ANYCAST", 0, word)).collect::<Result<_, _>>()?;
-        match addresses.as_chunks() {
+    pub(crate) fn read(
+        name: &'static str,
+        given: &mut Arguments<'_>,
+    ) -> Result<Anycast, ConfigError> {
+        match given.keyword_list(name)?.as_chunks() {
             (pairs, []) => Ok(Anycast(pairs.to_vec())),
-            _ => Err(ConfigError::other("ANYCAST: expected pairs of addresses")),
+            _ => Err(ConfigError::other(format!("{name}: expected pairs of addresses"))),
         }
     }
 
@@ -217,12 +157,12 @@ pub(crate) fn fill(max: usize, batch: &mut Batch, next: impl FnMut() -> Option<P
 }
 
 /// The part of all packets that SAMPLE asks for, at most 1; default 1.
-pub(crate) fn sample(arguments: &mut Arguments<'_>) -> Result<f64, ConfigError> {
-    let sample: f64 = arguments.keyword("SAMPLE")?.unwrap_or(1.0);
+pub(crate) fn sample(name: &'static str, given: &mut Arguments<'_>) -> Result<f64, ConfigError> {
+    let sample: f64 = given.keyword(name)?.unwrap_or(1.0);
     if sample > 1.0 {
-        arguments.warn("SAMPLE probability reduced to 1");
+        given.warn("SAMPLE probability reduced to 1");
     } else if sample == 0.0 {
-        arguments.warn("SAMPLE probability is 0; emitting no packets");
+        given.warn("SAMPLE probability is 0; emitting no packets");
     }
     Ok(sample.min(1.0))
 }

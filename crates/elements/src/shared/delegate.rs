@@ -1,10 +1,34 @@
 //! Elements that are another one under a name of their own, or nearly.
 
 /// Writes an `Element` that is the one in its first field: all of it, or all but `push` or
-/// `notifies`; or, of one in any field, the read part of its handlers.
+/// `notifies`; or, of one in any field, its arguments or its handlers.
 macro_rules! delegate {
+    (arguments $field:tt) => {
+        fn arguments(&self) -> &'static [europa_engine::Argument] {
+            self.$field.arguments()
+        }
+
+        fn configure(
+            &mut self,
+            arguments: &mut europa_engine::Arguments<'_>,
+        ) -> Result<(), europa_engine::ConfigError> {
+            self.$field.configure(arguments)
+        }
+    };
+    (handlers $field:tt) => {
+        $crate::shared::delegate::delegate!(reading $field);
+
+        fn write(
+            &mut self,
+            handler: &str,
+            value: &str,
+            context: &mut europa_engine::Context<'_>,
+        ) -> Result<(), europa_engine::HandlerError> {
+            self.$field.write(handler, value, context)
+        }
+    };
     (reading $field:tt) => {
-        fn handlers(&self) -> &'static [Handler] {
+        fn handlers(&self) -> &'static [europa_engine::Handler] {
             self.$field.handlers()
         }
 
@@ -12,20 +36,20 @@ macro_rules! delegate {
             &mut self,
             handler: &str,
             value: &str,
-            context: &mut Context<'_>,
-        ) -> Result<String, HandlerError> {
+            context: &mut europa_engine::Context<'_>,
+        ) -> Result<String, europa_engine::HandlerError> {
             self.$field.read(handler, value, context)
         }
     };
     () => {
-        fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        fn push(&mut self, port: usize, batch: &mut europa_engine::Batch, context: &mut europa_engine::Context<'_>) {
             self.0.push(port, batch, context);
         }
 
         $crate::shared::delegate::delegate!(but push);
     };
     (but notifies) => {
-        fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        fn push(&mut self, port: usize, batch: &mut europa_engine::Batch, context: &mut europa_engine::Context<'_>) {
             self.0.push(port, batch, context);
         }
 
@@ -39,54 +63,43 @@ macro_rules! delegate {
         $crate::shared::delegate::delegate!(but push and notifies);
     };
     (but push and notifies) => {
-        fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-            self.0.configure(arguments)
-        }
+        $crate::shared::delegate::delegate!(arguments 0);
 
-        fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
+        fn initialize(&mut self, context: &mut europa_engine::InitContext<'_>) -> Result<(), europa_engine::ConfigError> {
             self.0.initialize(context)
         }
 
-        fn pull(&mut self, port: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {
+        fn pull(&mut self, port: usize, max: usize, batch: &mut europa_engine::Batch, context: &mut europa_engine::Context<'_>) {
             self.0.pull(port, max, batch, context);
         }
 
-        fn run_task(&mut self, context: &mut Context<'_>) -> bool {
+        fn run_task(&mut self, context: &mut europa_engine::Context<'_>) -> bool {
             self.0.run_task(context)
         }
 
-        fn run_timer(&mut self, timer: u32, context: &mut Context<'_>) {
+        fn run_timer(&mut self, timer: u32, context: &mut europa_engine::Context<'_>) {
             self.0.run_timer(timer, context);
         }
 
-        $crate::shared::delegate::delegate!(reading 0);
-
-        fn write(
-            &mut self,
-            handler: &str,
-            value: &str,
-            context: &mut Context<'_>,
-        ) -> Result<(), HandlerError> {
-            self.0.write(handler, value, context)
-        }
+        $crate::shared::delegate::delegate!(handlers 0);
 
         fn reconfigure(
             &mut self,
-            arguments: &mut Arguments<'_>,
-            context: &mut Context<'_>,
-        ) -> Option<Result<(), ConfigError>> {
+            arguments: &mut europa_engine::Arguments<'_>,
+            context: &mut europa_engine::Context<'_>,
+        ) -> Option<Result<(), europa_engine::ConfigError>> {
             self.0.reconfigure(arguments, context)
         }
 
-        fn has_packets(&mut self, port: usize, context: &mut Context<'_>) -> bool {
+        fn has_packets(&mut self, port: usize, context: &mut europa_engine::Context<'_>) -> bool {
             self.0.has_packets(port, context)
         }
 
-        fn has_room(&mut self, port: usize, context: &mut Context<'_>) -> bool {
+        fn has_room(&mut self, port: usize, context: &mut europa_engine::Context<'_>) -> bool {
             self.0.has_room(port, context)
         }
 
-        fn ready(&mut self, context: &mut Context<'_>) -> Option<bool> {
+        fn ready(&mut self, context: &mut europa_engine::Context<'_>) -> Option<bool> {
             self.0.ready(context)
         }
 
@@ -94,13 +107,9 @@ macro_rules! delegate {
             self.0.held()
         }
 
-        fn take_state(&mut self, old: &mut dyn Element) {
-            if let Some(old) = (old as &mut dyn std::any::Any).downcast_mut::<Self>() {
-                self.0.take_state(&mut old.0);
-            }
-        }
+        europa_engine::keep! { this, old; then { this.0.take_state(&mut old.0); } }
 
-        fn resume(&mut self, context: &mut Context<'_>) {
+        fn resume(&mut self, context: &mut europa_engine::Context<'_>) {
             self.0.resume(context);
         }
     };

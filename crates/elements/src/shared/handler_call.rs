@@ -1,6 +1,6 @@
 //! Handlers that elements write when something has happened: `END_CALL` and the like.
 
-use europa_engine::{ConfigError, Context, Flags, HandlerError, InitContext, Target};
+use europa_engine::{Arguments, ConfigError, Context, Flags, HandlerError, InitContext, Target};
 
 use crate::control::script::expand::{Form, Reference, expand};
 use crate::control::script::{shift_word, unquoted};
@@ -24,6 +24,18 @@ impl HandlerCall {
         let mut rest = text;
         let path = unquoted(shift_word(&mut rest));
         (!path.is_empty()).then(|| HandlerCall { path, value: rest.to_owned() })
+    }
+
+    /// From an argument by keyword; none if it is left out or empty.
+    ///
+    /// # Errors
+    /// If its value is no text.
+    pub(crate) fn read(
+        name: &'static str,
+        given: &mut Arguments<'_>,
+    ) -> Result<Option<HandlerCall>, ConfigError> {
+        let text = given.keyword::<String>(name)?.unwrap_or_default();
+        Ok(HandlerCall::parse(&text))
     }
 
     /// Whether there is such a handler. Not asked are those of the element itself, which is being

@@ -1,6 +1,6 @@
 //! Code that elements of several folders share.
 
-pub(crate) mod accepted;
+pub(crate) mod annotation;
 pub(crate) mod common;
 pub(crate) mod delegate;
 pub(crate) mod fields;

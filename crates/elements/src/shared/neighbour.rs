@@ -20,7 +20,7 @@ use europa_engine::{Packet, Share};
 
 use self::waiting::Place;
 
-pub(crate) use self::limits::{Limits, nanoseconds, seconds};
+pub(crate) use self::limits::{LimitArguments, Limits, nanoseconds, seconds};
 pub(crate) use self::sending::{Alarm, fixed, pair};
 
 /// An IP address as a number.

@@ -33,9 +33,7 @@ impl Class for FromSocket {
 }
 
 impl Element for FromSocket {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0.configure(arguments)
-    }
+    delegate!(arguments 0);
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
         self.0.initialize(context)

@@ -28,6 +28,7 @@
 //! `unix_dgram` for others. It lies in the node's namespace, not in the router's.
 //!
 //! ## Arguments
+//! - TYPE: `TCP`, `UDP`, `UNIX` or `UNIX_DGRAM`.
 //! - CLIENT (keyword): connect, do not bind. Default: true without outputs, or with a local
 //!   address, otherwise false.
 //! - SNAPLEN (keyword): most bytes of a packet, default 2048.
@@ -49,14 +50,13 @@
 //! ## See also
 //! `KernelTun`, `FromDevice`, `ControlSocket`
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd as _, AsRawFd, OwnedFd};
 use std::rc::Rc;
 
-use europa_engine::{Interest, Resource};
+use europa_engine::{Interest, Resource, arguments};
 use europa_resource::{Kind, Place, Socket as Name, accept};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
@@ -372,34 +372,37 @@ fn send_packet(
 }
 
 impl Element for Socket {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let kind: String = arguments.mandatory("TYPE")?;
-        self.kind = match kind.to_ascii_uppercase().as_str() {
-            "TCP" => Kind::Tcp,
-            "UDP" => Kind::Udp,
-            "UNIX" => Kind::Unix,
-            "UNIX_DGRAM" => Kind::UnixDatagram,
-            _ => return Err(ConfigError::at(0, format!("unknown socket type '{kind}'"))),
-        };
-        self.verbose = arguments.keyword("VERBOSE")?.unwrap_or(false);
-        self.snap_length = arguments.keyword("SNAPLEN")?.unwrap_or(2048);
-        self.headroom = arguments.keyword("HEADROOM")?.unwrap_or(64);
-        self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(true);
-        self.buffers = [arguments.keyword("SNDBUF")?, arguments.keyword("RCVBUF")?];
-        self.tables = [arguments.keyword("ALLOW")?, arguments.keyword("DENY")?];
-        self.nodelay = arguments.keyword("NODELAY")?.unwrap_or(true);
-        arguments.keyword::<bool>("PROPER")?;
-        let client: Option<bool> = arguments.keyword("CLIENT")?;
-        let (at, from) = self.places(arguments)?;
-        self.client = client.unwrap_or(arguments.outputs() == 0 || from.is_some());
-        if let (Kind::Udp, true, Place::Inet(to)) = (self.kind, self.client, &at) {
-            self.any = to.ip().is_unspecified().then_some(to.port());
+    arguments! { this, given;
+        let kind = mandatory "TYPE": String;
+        keyword "VERBOSE": bool = false => this.verbose;
+        keyword "SNAPLEN": usize = 2048 => this.snap_length;
+        keyword "HEADROOM": usize = 64 => this.headroom;
+        keyword "TIMESTAMP": bool = true => this.timestamp;
+        keyword "SNDBUF": usize => this.buffers[0];
+        keyword "RCVBUF": usize => this.buffers[1];
+        keyword "ALLOW": String => this.tables[0];
+        keyword "DENY": String => this.tables[1];
+        keyword "NODELAY": bool = true => this.nodelay;
+        keyword "PROPER": bool => _;
+        let client = keyword "CLIENT": bool;
+        then {
+            this.kind = match kind.to_ascii_uppercase().as_str() {
+                "TCP" => Kind::Tcp,
+                "UDP" => Kind::Udp,
+                "UNIX" => Kind::Unix,
+                "UNIX_DGRAM" => Kind::UnixDatagram,
+                _ => return Err(ConfigError::at(0, format!("unknown socket type '{kind}'"))),
+            };
+            let (at, from) = this.places(given)?;
+            this.client = client.unwrap_or(given.outputs() == 0 || from.is_some());
+            if let (Kind::Udp, true, Place::Inet(to)) = (this.kind, this.client, &at) {
+                this.any = to.ip().is_unspecified().then_some(to.port());
+            }
+            this.resource = Some(match this.client {
+                true => Resource::Connect(Name { kind: this.kind, at, from }),
+                false => Resource::Listen(Name { kind: this.kind, at, from: None }),
+            });
         }
-        self.resource = Some(match self.client {
-            true => Resource::Connect(Name { kind: self.kind, at, from }),
-            false => Resource::Listen(Name { kind: self.kind, at, from: None }),
-        });
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -494,16 +497,13 @@ impl Element for Socket {
         count > 0
     }
 
-    /// Datagrams that wait go by the new socket. Of a stream, half a packet may have gone by the old
-    /// connection, which ends: waiting data for it is lost.
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<Socket>()
-            && old.resource == self.resource
-            && !self.kind.is_stream()
-        {
-            self.waiting.append(&mut old.waiting);
-            self.share.set(self.waiting.len());
-            self.remote = old.remote;
+    // Datagrams that wait go by the new socket. Of a stream, half a packet may have gone by the old
+    // connection, which ends: waiting data for it is lost.
+    keep! { this, old if old.resource == this.resource && !this.kind.is_stream();
+        remote;
+        then {
+            this.waiting.append(&mut old.waiting);
+            this.share.set(this.waiting.len());
         }
     }
 
@@ -520,27 +520,4 @@ impl Element for Socket {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::testing::Bench;
-
-    #[test]
-    fn mistakes_are_named() {
-        for (arguments, error) in [
-            (&["SCTP", "1.2.3.4", "5"][..], "unknown socket type 'SCTP'"),
-            (&["TCP"], "ADDR: required argument missing"),
-            (&["TCP", "x", "5"], "ADDR: expected IP address, found 'x'"),
-            (&["UDP", "1.2.3.4", "70000"], "PORT: expected port, found '70000'"),
-            (&["UNIX"], "FILENAME: required argument missing"),
-            (
-                &["UNIX", "/nowhere/at/all", "CLIENT true"],
-                "unix /nowhere/at/all: No such file or directory",
-            ),
-            (
-                &["TCP", "192.0.2.1", "5", "CLIENT false"],
-                "tcp 192.0.2.1:5: Cannot assign requested address",
-            ),
-        ] {
-            assert_eq!(Bench::error("Socket", arguments), error, "{arguments:?}");
-        }
-    }
-}
+mod tests;

@@ -24,8 +24,9 @@
 //! - PROTO (keyword): protocol of packets that say none; default TCP.
 //! - MULTIPACKET (keyword): make a packet for each that a line stands for; default false.
 //! - SAMPLE (keyword): send each packet with this probability; default 1.
-//! - FIELDS (keyword): fields before a line `!data`. CONTENTS is another name for it.
-//! - FLOWID (keyword): as a line `!flowid`.
+//! - CONTENTS (keyword): fields before a line `!data`; FIELDS, DEFAULT_CONTENTS and DEFAULT_FIELDS
+//!   are other names for it.
+//! - FLOWID (keyword): as a line `!flowid`; DEFAULT_FLOWID is another name for it.
 //! - TIMING (keyword): keep the distances of time that packets have; default false.
 //! - ALLOW_NONEXISTENT (keyword): take a missing file for an empty one; default false.
 //!
@@ -38,18 +39,20 @@
 //! ## See also
 //! `ToIPSummaryDump`, `FromDump`
 
-use std::any::Any;
+mod multiple;
+
 use std::io::{BufRead, BufReader, Cursor, Read};
 use std::net::Ipv4Addr;
 
-use europa_engine::{Names, Value};
+use europa_engine::{Names, Value, arguments};
 
+use self::multiple::Multiple;
 use super::field::Field;
 use super::read::{Builder, Defaults, Flow, Given};
 use super::to_ip_summary_dump::words;
 use crate::prelude::*;
-use crate::shared::common::{fill, push_next};
-use crate::shared::fields::{Annotations, be16, network_mut, set};
+use crate::shared::common::{fill, push_next, sample};
+use crate::shared::fields::Annotations;
 use crate::shared::files;
 use crate::shared::random::Random;
 use crate::shared::values::Protocol;
@@ -145,87 +148,6 @@ fn split(line: &str) -> Vec<&str> {
         rest = tail.trim_start();
     }
     parts
-}
-
-/// A packet that stands for several, which are made of it one after the other.
-struct Multiple {
-    packet: Packet,
-    count: u64,
-    /// Packets made so far.
-    made: u64,
-    /// Bytes of all, and of each but the last.
-    total: u64,
-    each: u64,
-    /// Time between two of them.
-    step_ns: u64,
-}
-
-impl Multiple {
-    /// All packets that this one stands for if `multiplies`, or this one as it is.
-    fn of(mut packet: Packet, multiplies: bool) -> Multiple {
-        let extra = packet.extra_packets();
-        if !multiplies || extra == 0 {
-            return Multiple { packet, count: 1, made: 0, total: 0, each: 0, step_ns: 0 };
-        }
-        let (count, there) = (u64::from(extra) + 1, packet.len() as u64);
-        let total = there + u64::from(packet.extra_length());
-        let each = (total / count).max(there);
-        let (first_ns, end_ns) = (packet.first_timestamp_ns(), packet.timestamp_ns());
-        let step_ns =
-            if first_ns == 0 { 0 } else { end_ns.saturating_sub(first_ns) / u64::from(extra) };
-        packet.set_extra_packets(0);
-        Multiple { packet, count, made: 0, total, each, step_ns }
-    }
-
-    fn is_last(&self) -> bool {
-        self.made + 1 >= self.count
-    }
-
-    /// Time of the next packet.
-    fn time_ns(&self) -> u64 {
-        let first_ns = self.packet.first_timestamp_ns();
-        match first_ns == 0 || self.is_last() {
-            true => self.packet.timestamp_ns(),
-            false => first_ns + self.step_ns * self.made,
-        }
-    }
-
-    /// The next packet but for the last; none without a free slot.
-    fn copy(&mut self) -> Option<Packet> {
-        if self.is_last() {
-            return None;
-        }
-        let mut copy = self.packet.try_clone()?;
-        give(&mut copy, self.each, self.time_ns());
-        self.made += 1;
-        Some(copy)
-    }
-
-    /// The last packet.
-    fn last(self) -> Packet {
-        let time_ns = self.time_ns();
-        let Multiple { count, total, each, mut packet, .. } = self;
-        if count > 1 {
-            // It gets the rest of the division.
-            let this = total.saturating_sub(each * (count - 1)).max(packet.len() as u64);
-            give(&mut packet, this, time_ns);
-        }
-        packet
-    }
-}
-
-/// Has a packet be one of so many bytes at this time.
-fn give(packet: &mut Packet, bytes: u64, time_ns: u64) {
-    let missing = bytes.saturating_sub(packet.len() as u64);
-    packet.set_extra_length(u32::try_from(missing).unwrap_or(u32::MAX));
-    packet.set_timestamp_ns(time_ns);
-    if let Some((header, rest)) = network_mut(packet) {
-        set(header, 2, (bytes.min(0xffff) as u16).to_be_bytes());
-        if header.get(9) == Some(&17) && be16(rest, 4).is_some() {
-            let length = (bytes.min(0xffff) as usize).saturating_sub(header.len()) as u16;
-            set(rest, 4, length.to_be_bytes());
-        }
-    }
 }
 
 impl FromIPSummaryDump {
@@ -455,41 +377,41 @@ impl FromIPSummaryDump {
 }
 
 impl Element for FromIPSummaryDump {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.stop = arguments.keyword("STOP")?.unwrap_or(false);
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        arguments.keyword::<bool>("ZERO")?;
-        self.timing = arguments.keyword("TIMING")?.unwrap_or(false);
-        self.defaults.checksum = arguments.keyword("CHECKSUM")?.unwrap_or(false);
-        self.sample = crate::shared::common::sample(arguments)?;
-        if let Some(Protocol(number)) = arguments.keyword("PROTO")? {
-            self.defaults.protocol = number;
-        }
-        self.multipacket = arguments.keyword("MULTIPACKET")?.unwrap_or(false);
-        self.allow_missing = arguments.keyword("ALLOW_NONEXISTENT")?.unwrap_or(false);
-        self.data = arguments.keyword("DATA")?;
-        self.names = arguments.names().clone();
-        for name in ["DEFAULT_CONTENTS", "DEFAULT_FIELDS", "CONTENTS", "FIELDS"] {
-            if let Some(fields) = arguments.keyword::<String>(name)? {
-                for word in self.set_fields(&fields) {
-                    arguments.warn(format!("unknown content type '{word}'"));
+    arguments! { this, given;
+        let name = positional "FILENAME": String;
+        keyword "STOP": bool = false => this.stop;
+        keyword "ACTIVE": bool = true => this.active;
+        keyword "ZERO": bool => _;
+        keyword "TIMING": bool = false => this.timing;
+        keyword "CHECKSUM": bool = false => this.defaults.checksum;
+        keyword "SAMPLE": "part of the packets, 0 to 1", by sample => this.sample;
+        keyword "PROTO": Protocol = Protocol(6) => Protocol(this.defaults.protocol);
+        keyword "MULTIPACKET": bool = false => this.multipacket;
+        keyword "ALLOW_NONEXISTENT": bool = false => this.allow_missing;
+        keyword "DATA": Vec<u8> => this.data;
+        let default_fields = keyword "DEFAULT_CONTENTS" | "DEFAULT_FIELDS": String;
+        let fields = keyword "CONTENTS" | "FIELDS": String;
+        let default_flow = keyword "DEFAULT_FLOWID": String;
+        let flow = keyword "FLOWID": String;
+        then {
+            this.names = given.names().clone();
+            for fields in [default_fields, fields].into_iter().flatten() {
+                for word in this.set_fields(&fields) {
+                    given.warn(format!("unknown content type '{word}'"));
                 }
             }
-        }
-        for name in ["DEFAULT_FLOWID", "FLOWID"] {
-            if let Some(text) = arguments.keyword::<String>(name)? {
+            for text in [default_flow, flow].into_iter().flatten() {
                 let words: Vec<&str> = text.split_whitespace().collect();
-                let flow = self.set_flow(words.strip_prefix(&["!flowid"]).unwrap_or(&words));
+                let flow = this.set_flow(words.strip_prefix(&["!flowid"]).unwrap_or(&words));
                 flow.ok_or_else(|| ConfigError::other("bad !flowid specification"))?;
             }
+            match (name, &this.data) {
+                (Some(_), Some(_)) => return Err(ConfigError::other("FILENAME and DATA conflict")),
+                (Some(name), None) => this.name = name,
+                (None, Some(_)) => this.name = "DATA".to_owned(),
+                (None, None) => return Err(ConfigError::Missing { name: "FILENAME" }),
+            }
         }
-        match (arguments.positional("FILENAME")?, &self.data) {
-            (Some(_), Some(_)) => return Err(ConfigError::other("FILENAME and DATA conflict")),
-            (Some(name), None) => self.name = name,
-            (None, Some(_)) => self.name = "DATA".to_owned(),
-            (None, None) => return Err(ConfigError::Missing { name: "FILENAME" }),
-        }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -529,19 +451,11 @@ impl Element for FromIPSummaryDump {
         fill(max, batch, || self.next(context));
     }
 
-    /// Goes on in the same file where the other one is.
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<FromIPSummaryDump>()
-            && (&old.name, &old.data) == (&self.name, &self.data)
-        {
-            std::mem::swap(&mut self.input, &mut old.input);
-            std::mem::swap(&mut self.fields, &mut old.fields);
-            std::mem::swap(&mut self.order, &mut old.order);
-            self.defaults = Defaults { checksum: self.defaults.checksum, ..old.defaults };
-            (self.line, self.binary, self.aggregate) = (old.line, old.binary, old.aggregate);
-            (self.offset_ns, self.due_ns) = (old.offset_ns, old.due_ns);
-            (self.complained, self.told) = (old.complained, old.told);
-            self.ready = old.ready.take();
+    // Goes on in the same file where the other one is.
+    keep! { this, old if (&old.name, &old.data) == (&this.name, &this.data);
+        input, fields, order, line, binary, aggregate, offset_ns, due_ns, complained, told, ready;
+        then {
+            this.defaults = Defaults { checksum: this.defaults.checksum, ..old.defaults };
         }
     }
 
@@ -554,90 +468,4 @@ impl Element for FromIPSummaryDump {
 }
 
 #[cfg(test)]
-mod tests {
-    use crate::testing::{Bench, run};
-    use europa_engine::Graph;
-
-    /// A dump after it is read and written again.
-    fn again(dump: &str, from: &[&str], to: &[&str]) -> String {
-        // One file a case: the text is its name.
-        let hash = super::super::md5::hex(super::super::md5::digest(
-            format!("{dump}{from:?}{to:?}").as_bytes(),
-        ));
-        let path = std::env::temp_dir().join(format!("europa-{}-{hash}", std::process::id()));
-        let mut graph = Graph::default();
-        let data = format!("DATA \"{}\"", dump.replace('\\', "\\\\").replace('"', "\\\""));
-        let source = graph.add("s", "FromIPSummaryDump", &[&[data.as_str()], from].concat());
-        let name = path.to_str().unwrap();
-        let sink = graph.add("t", "ToIPSummaryDump", &[&[name, "HEADER false"], to].concat());
-        graph.connect(source, 0, sink, 0);
-        drop(run(graph));
-        let text = std::fs::read(&path).unwrap();
-        std::fs::remove_file(path).unwrap();
-        String::from_utf8_lossy(&text).into_owned()
-    }
-
-    #[test]
-    fn lines_come_back_as_they_were() {
-        for (fields, line) in [
-            ("src dst proto", "1.0.0.1 2.0.0.2 U\n"),
-            ("timestamp ip_id ip_ttl ip_tos", "7.000000009 12 3 4\n"),
-            ("sport dport tcp_seq tcp_ack tcp_flags tcp_window tcp_urp", "1 2 3 4 SA 5 6\n"),
-            ("tcp_opt payload", "mss1400;sackok \"a b\\n\"\n"),
-            ("ip_opt src", "rr{1.0.0.1}+2 1.0.0.2\n"),
-            ("ip_fragoff ip_frag", "64+ f\n"),
-            ("ip_len payload_len", "80 40\n"),
-            ("eth_src eth_dst eth_type", "00-01-02-03-04-05 06-07-08-09-0A-0B 0800\n"),
-            ("count aggregate direction", "3 4 <\n"),
-            ("ip_ecn ip_dscp", "ce 46\n"),
-        ] {
-            let dump = format!("!data {fields}\n{line}");
-            assert_eq!(again(&dump, &[], &[&format!("FIELDS {fields}")]), line, "{fields}");
-        }
-        let dump = "!data icmp_type icmp_code icmp_seq\n!proto I\necho 0 7\nunreachable port 1\n";
-        let names = &["FIELDS icmp_type_name icmp_code_name icmp_seq ip_len"];
-        assert_eq!(again(dump, &[], names), "echo 0 7 28\nunreachable port - 28\n");
-        let dump = "!flowid 1.0.0.1 5 2.0.0.2 6 U\n!data ip_len\n40\n";
-        assert_eq!(
-            again(dump, &[], &["FIELDS src sport dst dport udp_len"]),
-            "1.0.0.1 5 2.0.0.2 6 20\n"
-        );
-    }
-
-    #[test]
-    fn a_line_may_stand_for_many_packets() {
-        let dump = "!data timestamp first_timestamp count ip_len\n5 3 3 150\n";
-        let out = again(dump, &["MULTIPACKET true"], &["FIELDS timestamp ip_len"]);
-        assert_eq!(out, "3.000000 50\n4.000000 50\n5.000000 50\n");
-    }
-
-    #[test]
-    fn binary_records_come_back() {
-        let fields = "FIELDS timestamp src sport tcp_opt ip_len";
-        let dump = "!data timestamp src sport tcp_opt ip_len\n2.5 1.0.0.1 7 mss1400 44\n";
-        let binary = again(dump, &[], &[fields, "BINARY true"]);
-        let record =
-            b"\0\0\0\x1b\0\0\0\x02\0\x07\xa1\x20\x01\0\0\x01\0\x07\x04\x02\x04\x05\x78\0\0\0\x2c";
-        assert_eq!(binary, String::from_utf8_lossy(record));
-    }
-
-    #[test]
-    fn mistakes_are_named() {
-        assert_eq!(Bench::error("FromIPSummaryDump", &[]), "FILENAME: required argument missing");
-        let error = Bench::error("FromIPSummaryDump", &["/nonexistent"]);
-        assert_eq!(error, "/nonexistent: No such file or directory");
-        let error = Bench::error("ToIPSummaryDump", &["-", "FIELDS nothing"]);
-        assert_eq!(error, "unknown content type 'nothing'");
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn any_line(line in "[-0-9a-zA-Z.<>!{}:;,= \"]{0,60}") {
-            let fields = "src sport ip_opt tcp_opt tcp_flags ip_fragoff payload payload_len ip_len ip_hl tcp_off eth_src";
-            let data = format!("DATA \"!data {fields}\n{}\"", line.replace('"', "'"));
-            let mut bench = Bench::new("FromIPSummaryDump", &[&data, "CHECKSUM true"]);
-            bench.router.set_log(Box::new(|_| {}));
-            bench.run();
-        }
-    }
-}
+mod tests;

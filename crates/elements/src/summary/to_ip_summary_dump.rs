@@ -184,39 +184,36 @@ impl ToIPSummaryDump {
 }
 
 impl Element for ToIPSummaryDump {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let fields = arguments
-            .keyword("FIELDS")?
-            .or(arguments.keyword("CONTENTS")?)
-            .or(arguments.keyword("DATA")?);
-        let fields: String = fields.unwrap_or_else(|| "src dst".to_owned());
-        self.verbose = arguments.keyword("VERBOSE")?.unwrap_or(false);
-        self.header = arguments.keyword("HEADER")?.unwrap_or(true);
-        self.banner = arguments.keyword("BANNER")?;
-        self.multipacket = arguments.keyword("MULTIPACKET")?.unwrap_or(false);
-        self.bad_packets = arguments.keyword("BAD_PACKETS")?.unwrap_or(false);
-        self.binary = arguments.keyword("BINARY")?.unwrap_or(false);
-        let careful = arguments.keyword("CAREFUL_TRUNC")?.unwrap_or(true);
-        let extra_length = arguments.keyword("EXTRA_LENGTH")?.unwrap_or(true);
-        self.options = Some(Options { careful, extra_length });
-        self.name = arguments.mandatory("FILENAME")?;
-        for word in words(&fields) {
-            match Field::find(&word) {
-                Some(field) if self.binary && field.width() == Width::Text => {
-                    arguments
-                        .error(ConfigError::other(format!("cannot use field {word} with BINARY")));
-                }
-                Some(field) => self.fields.push(field),
-                None => {
-                    arguments.error(ConfigError::other(format!("unknown content type '{word}'")))
+    arguments! { this, given;
+        mandatory "FILENAME": String => this.name;
+        let fields = keyword "FIELDS" | "CONTENTS" | "DATA": String = "src dst".to_owned();
+        keyword "VERBOSE": bool = false => this.verbose;
+        keyword "HEADER": bool = true => this.header;
+        keyword "BANNER": String => this.banner;
+        keyword "MULTIPACKET": bool = false => this.multipacket;
+        keyword "BAD_PACKETS": bool = false => this.bad_packets;
+        keyword "BINARY": bool = false => this.binary;
+        let careful = keyword "CAREFUL_TRUNC": bool = true;
+        let extra_length = keyword "EXTRA_LENGTH": bool = true;
+        then {
+            this.options = Some(Options { careful, extra_length });
+            for word in words(&fields) {
+                match Field::find(&word) {
+                    Some(field) if this.binary && field.width() == Width::Text => {
+                        given
+                            .error(ConfigError::other(format!("cannot use field {word} with BINARY")));
+                    }
+                    Some(field) => this.fields.push(field),
+                    None => {
+                        given.error(ConfigError::other(format!("unknown content type '{word}'")))
+                    }
                 }
             }
+            if fields.trim().is_empty() {
+                return Err(ConfigError::other("no contents specified"));
+            }
+            this.multipacket &= !this.fields.contains(&Field::Count);
         }
-        if fields.trim().is_empty() {
-            return Err(ConfigError::other("no contents specified"));
-        }
-        self.multipacket &= !self.fields.contains(&Field::Count);
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -35,10 +35,9 @@ impl Class for Bypass {
 }
 
 impl Element for Bypass {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        arguments.keyword::<bool>("INLINE")?;
-        self.active = arguments.positional("ACTIVE")?.unwrap_or(false);
-        arguments.finish()
+    arguments! { this, given;
+        positional "ACTIVE": bool = false => this.active;
+        keyword "INLINE": bool => _;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

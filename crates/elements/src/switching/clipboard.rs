@@ -50,23 +50,25 @@ impl Clipboard {
 }
 
 impl Element for Clipboard {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        for (index, text) in arguments.rest() {
-            let range = text.split_once('/').and_then(|(offset, length)| {
-                Some((
-                    offset.trim().parse().ok()?,
-                    length.trim().parse().ok().filter(|n| *n <= 65535)?,
-                ))
-            });
-            match range {
-                Some((offset, length)) => self.ranges.push((offset, vec![0; length])),
-                None => arguments.error(ConfigError::at(
-                    index,
-                    format!("bad range '{text}', expected OFFSET/LENGTH"),
-                )),
+    arguments! { this, given;
+        let texts = rest "RANGE": "OFFSET/LENGTH";
+        then {
+            for (index, text) in texts {
+                let range = text.split_once('/').and_then(|(offset, length)| {
+                    Some((
+                        offset.trim().parse().ok()?,
+                        length.trim().parse().ok().filter(|n| *n <= 65535)?,
+                    ))
+                });
+                match range {
+                    Some((offset, length)) => this.ranges.push((offset, vec![0; length])),
+                    None => given.error(ConfigError::at(
+                        index,
+                        format!("bad range '{text}', expected OFFSET/LENGTH"),
+                    )),
+                }
             }
         }
-        arguments.finish()
     }
 
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {

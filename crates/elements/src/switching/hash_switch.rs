@@ -34,13 +34,14 @@ impl Class for HashSwitch {
 }
 
 impl Element for HashSwitch {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.offset = arguments.mandatory("OFFSET")?;
-        self.length = arguments.mandatory("LENGTH")?;
-        if self.length == 0 {
-            return Err(ConfigError::at(1, "length must be > 0"));
+    arguments! { this, given;
+        mandatory "OFFSET": usize => this.offset;
+        mandatory "LENGTH": usize => this.length;
+        then {
+            if this.length == 0 {
+                return Err(ConfigError::at(1, "length must be > 0"));
+            }
         }
-        arguments.finish()
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {

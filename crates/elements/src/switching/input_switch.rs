@@ -29,10 +29,11 @@ impl Class for InputSwitch {
 }
 
 impl Element for InputSwitch {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0 = arguments.positional("INPUT")?.unwrap_or(0);
-        super::check_port("input", self.0, arguments.inputs()).map_err(ConfigError::other)?;
-        arguments.finish()
+    arguments! { this, given;
+        positional "INPUT": i32 = 0 => this.0;
+        then {
+            super::check_port("input", this.0, given.inputs()).map_err(ConfigError::other)?;
+        }
     }
 
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {

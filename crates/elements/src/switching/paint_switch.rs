@@ -20,7 +20,7 @@
 //! `Paint`, `Switch`, `StaticSwitch`
 
 use crate::prelude::*;
-use crate::shared::common::annotation;
+use crate::shared::annotation::Annotation;
 
 /// Sorts packets by colour.
 #[derive(Default)]
@@ -34,9 +34,8 @@ impl Class for PaintSwitch {
 }
 
 impl Element for PaintSwitch {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.annotation = annotation(arguments)?;
-        arguments.finish()
+    arguments! { this, given;
+        positional "ANNO": Annotation<1> = Annotation::PAINT => Annotation(this.annotation);
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {

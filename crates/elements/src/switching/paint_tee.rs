@@ -22,11 +22,10 @@
 //! `Paint`, `CheckPaint`, `ICMPError`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Each, Element, Packet, Verdict,
-    handlers,
+    Batch, Class, ClassInfo, Context, Each, Element, Packet, Verdict, arguments, handlers,
 };
 
-use crate::shared::common::annotation;
+use crate::shared::annotation::Annotation;
 
 /// Copies packets of one colour.
 #[derive(Default)]
@@ -51,10 +50,9 @@ impl Each for PaintTee {
 }
 
 impl Element for PaintTee {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.colour = arguments.mandatory("COLOR")?;
-        self.annotation = annotation(arguments)?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "COLOR": u8 => this.colour;
+        positional "ANNO": Annotation<1> = Annotation::PAINT => Annotation(this.annotation);
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -30,20 +30,18 @@ impl Class for PullSwitch {
 }
 
 impl PullSwitch {
-    pub(super) fn set_up(
-        arguments: &mut Arguments<'_>,
-        input: i32,
-    ) -> Result<PullSwitch, ConfigError> {
-        super::check_port("input", input, arguments.inputs()).map_err(ConfigError::other)?;
+    pub(super) fn set_up(input: i32, given: &Arguments<'_>) -> Result<PullSwitch, ConfigError> {
+        super::check_port("input", input, given.inputs()).map_err(ConfigError::other)?;
         Ok(PullSwitch(input, Vec::new(), input >= 0))
     }
 }
 
 impl Element for PullSwitch {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let input = arguments.positional("INPUT")?.unwrap_or(0);
-        *self = PullSwitch::set_up(arguments, input)?;
-        arguments.finish()
+    arguments! { this, given;
+        let input = positional "INPUT": i32 = 0;
+        then {
+            *this = PullSwitch::set_up(input, given)?;
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

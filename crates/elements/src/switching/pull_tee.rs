@@ -29,13 +29,16 @@ impl Class for PullTee {
 }
 
 impl Element for PullTee {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let outputs = arguments.outputs();
-        match arguments.positional::<usize>("N")? {
-            Some(count) if count != outputs => {
-                Err(ConfigError::at(0, format!("{count} outputs implied, {outputs} connected")))
+    arguments! { this, given;
+        let count = positional "N": usize;
+        then {
+            let outputs = given.outputs();
+            if let Some(count) = count
+                && count != outputs
+            {
+                let message = format!("{count} outputs implied, {outputs} connected");
+                return Err(ConfigError::at(0, message));
             }
-            _ => arguments.finish(),
         }
     }
 

@@ -43,17 +43,18 @@ fn check(probability: f64) -> Result<f64, String> {
 }
 
 impl Element for RandomSample {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        let drop: Option<f64> = arguments.keyword("DROP")?;
-        let sample = arguments.keyword("SAMPLE")?.or(arguments.positional("P")?);
-        self.probability = match (sample, drop) {
-            (Some(sample), None) => sample,
-            (None, Some(drop)) => 1.0 - drop,
-            _ => return Err(ConfigError::other("give a sampling or a drop probability")),
-        };
-        check(self.probability).map_err(ConfigError::other)?;
-        arguments.finish()
+    arguments! { this, given;
+        let sample = positional "P" | "SAMPLE": f64;
+        let drop = keyword "DROP": f64;
+        keyword "ACTIVE": bool = true => this.active;
+        then {
+            this.probability = match (sample, drop) {
+                (Some(sample), None) => sample,
+                (None, Some(drop)) => 1.0 - drop,
+                _ => return Err(ConfigError::other("give a sampling or a drop probability")),
+            };
+            check(this.probability).map_err(ConfigError::other)?;
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -32,9 +32,8 @@ impl Class for RoundRobinSwitch {
 }
 
 impl Element for RoundRobinSwitch {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        arguments.keyword::<bool>("SPLITBATCH")?;
-        arguments.finish()
+    arguments! { this, given;
+        keyword "SPLITBATCH": bool => _;
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {

@@ -30,10 +30,11 @@ impl Class for StaticPullSwitch {
 }
 
 impl Element for StaticPullSwitch {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let input = arguments.mandatory("INPUT")?;
-        self.0 = PullSwitch::set_up(arguments, input)?;
-        arguments.finish()
+    arguments! { this, given;
+        let input = mandatory "INPUT": i32;
+        then {
+            this.0 = PullSwitch::set_up(input, given)?;
+        }
     }
 
     fn pull(&mut self, port: usize, max: usize, batch: &mut Batch, context: &mut Context<'_>) {

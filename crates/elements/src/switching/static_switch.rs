@@ -30,9 +30,8 @@ impl Class for StaticSwitch {
 }
 
 impl Element for StaticSwitch {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0 = usize::try_from(arguments.mandatory::<i32>("OUTPUT")?).ok();
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "OUTPUT": i32, with |output| usize::try_from(output).ok() => this.0;
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {

@@ -31,36 +31,19 @@ impl Class for StrideSwitch {
 }
 
 impl Element for StrideSwitch {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let ports = arguments.outputs();
-        self.0.configure(arguments, ports, "output")
+    arguments! { this, given;
+        let texts = rest "TICKETS": "number of tickets";
+        then {
+            let ports = given.outputs();
+            this.0.set_all(texts, given, ports, "output")?;
+        }
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
         context.push_each(batch, |_| self.0.next(|_| true));
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        Strides::HANDLERS
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        _: &str,
-        _: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        self.0.read(handler)
-    }
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        _: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        self.0.write(handler, value)
-    }
+    delegate!(handlers 0);
 }
 
 #[cfg(test)]

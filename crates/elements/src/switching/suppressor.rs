@@ -37,20 +37,19 @@ impl Class for Suppressor {
         ClassInfo::new("Suppressor", "-/=").processing("a/a").flow("#/#").inline();
 }
 
-const HANDLERS: &[Handler] = &[
-    Handler::both("active0").with(Flags::CHECKBOX),
-    Handler::both("active1").with(Flags::CHECKBOX),
-    Handler::both("active2").with(Flags::CHECKBOX),
-    Handler::both("active3").with(Flags::CHECKBOX),
-    Handler::both("active4").with(Flags::CHECKBOX),
-    Handler::both("active5").with(Flags::CHECKBOX),
-    Handler::both("active6").with(Flags::CHECKBOX),
-    Handler::both("active7").with(Flags::CHECKBOX),
-    Handler::button("allow_all"),
-    Handler::button("reset"),
-];
-
 impl Suppressor {
+    /// Sets whether the input that a handler names passes packets.
+    fn set(
+        &mut self,
+        handler: &str,
+        value: &str,
+        context: &Context<'_>,
+    ) -> Result<(), HandlerError> {
+        let bit = 1 << port(handler, context)?;
+        self.off = if parse(handler, value)? { self.off & !bit } else { self.off | bit };
+        Ok(())
+    }
+
     fn passes(&self, port: usize) -> bool {
         port >= 64 || self.off >> port & 1 == 0
     }
@@ -77,32 +76,17 @@ impl Element for Suppressor {
         }
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        HANDLERS
-    }
-
-    fn read(
-        &mut self,
-        handler: &str,
-        _: &str,
-        context: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        Ok(self.passes(port(handler, context)?).to_string())
-    }
-
-    fn write(
-        &mut self,
-        handler: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        if matches!(handler, "allow_all" | "reset") {
-            self.off = 0;
-        } else {
-            let bit = 1 << port(handler, context)?;
-            self.off = if parse(handler, value)? { self.off & !bit } else { self.off | bit };
-        }
-        Ok(())
+    handlers! { this, context, value, name;
+        both "active0" [CHECKBOX] => this.passes(port(name, context)?), set this.set(name, value, context)?;
+        both "active1" [CHECKBOX] => this.passes(port(name, context)?), set this.set(name, value, context)?;
+        both "active2" [CHECKBOX] => this.passes(port(name, context)?), set this.set(name, value, context)?;
+        both "active3" [CHECKBOX] => this.passes(port(name, context)?), set this.set(name, value, context)?;
+        both "active4" [CHECKBOX] => this.passes(port(name, context)?), set this.set(name, value, context)?;
+        both "active5" [CHECKBOX] => this.passes(port(name, context)?), set this.set(name, value, context)?;
+        both "active6" [CHECKBOX] => this.passes(port(name, context)?), set this.set(name, value, context)?;
+        both "active7" [CHECKBOX] => this.passes(port(name, context)?), set this.set(name, value, context)?;
+        button "allow_all" => this.off = 0;
+        button "reset" => this.off = 0;
     }
 }
 

@@ -19,7 +19,7 @@
 //! `Tee`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, HandlerError, handlers,
+    Batch, Class, ClassInfo, ConfigError, Context, Element, HandlerError, arguments, handlers,
     parse,
 };
 
@@ -32,12 +32,13 @@ impl Class for Switch {
 }
 
 impl Element for Switch {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0 = arguments.positional("OUTPUT")?.unwrap_or(0);
-        if self.0 >= arguments.outputs() as i64 {
-            return Err(ConfigError::other(format!("OUTPUT: there is no output {}", self.0)));
+    arguments! { this, given;
+        positional "OUTPUT": i64 = 0 => this.0;
+        then {
+            if this.0 >= given.outputs() as i64 {
+                return Err(ConfigError::other(format!("OUTPUT: there is no output {}", this.0)));
+            }
         }
-        arguments.finish()
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {

@@ -19,7 +19,7 @@
 //! ## See also
 //! `PaintTee`, `Switch`
 
-use europa_engine::{Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element};
+use europa_engine::{Batch, Class, ClassInfo, ConfigError, Context, Element, arguments};
 
 /// Copies packets to all outputs.
 #[derive(Default)]
@@ -30,15 +30,17 @@ impl Class for Tee {
 }
 
 impl Element for Tee {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let outputs = arguments.outputs();
-        if let Some(wanted) = arguments.positional::<usize>("N")?
-            && wanted != outputs
-        {
-            let message = format!("N: {outputs} outputs are connected, not {wanted}");
-            return Err(ConfigError::other(message));
+    arguments! { this, given;
+        let wanted = positional "N": usize;
+        then {
+            let outputs = given.outputs();
+            if let Some(wanted) = wanted
+                && wanted != outputs
+            {
+                let message = format!("N: {outputs} outputs are connected, not {wanted}");
+                return Err(ConfigError::other(message));
+            }
         }
-        arguments.finish()
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {

@@ -75,38 +75,21 @@ impl BufferConverter {
 }
 
 impl Element for BufferConverter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.mtu = arguments.mandatory("MTU")?;
-        if !(1..=65000).contains(&self.mtu) {
-            return Err(ConfigError::other("MTU must be between 1 and 65000"));
+    arguments! { this, given;
+        mandatory "MTU": usize => this.mtu;
+        then {
+            if !(1..=65000).contains(&this.mtu) {
+                return Err(ConfigError::other("MTU must be between 1 and 65000"));
+            }
         }
-        arguments.finish()
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, _: &mut Context<'_>) {
         batch.clear();
     }
 
-    fn handlers(&self) -> &'static [Handler] {
-        const { &[Handler::both("data").with(Flags::RAW)] }
-    }
-
-    fn read(
-        &mut self,
-        _: &str,
-        _: &str,
-        context: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        Ok(self.next(context))
-    }
-
-    fn write(
-        &mut self,
-        _: &str,
-        value: &str,
-        context: &mut Context<'_>,
-    ) -> Result<(), HandlerError> {
-        self.send(value, context)
+    handlers! { this, context, value;
+        both "data" [RAW] => this.next(context), set this.send(value, context)?;
     }
 }
 

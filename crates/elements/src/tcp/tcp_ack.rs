@@ -29,8 +29,10 @@ use super::tcp_buffer::TCPBuffer;
 use super::{ACK, FIN, RST, SYN, Segment, make, nearest};
 use crate::prelude::*;
 use crate::shared::fields::{network_mut, set};
+use crate::shared::neighbour::nanoseconds;
 
 /// Acknowledges packets.
+#[derive(Default)]
 pub(crate) struct TCPAck {
     delay_ns: u64,
     buffer: usize,
@@ -38,12 +40,6 @@ pub(crate) struct TCPAck {
     next: Option<u32>,
     needed: bool,
     scheduled: bool,
-}
-
-impl Default for TCPAck {
-    fn default() -> TCPAck {
-        TCPAck { delay_ns: 20_000_000, buffer: 0, next: None, needed: false, scheduled: false }
-    }
 }
 
 impl Class for TCPAck {
@@ -94,11 +90,8 @@ impl TCPAck {
 }
 
 impl Element for TCPAck {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        if let Some(delay) = arguments.keyword::<Duration>("DELAY")? {
-            self.delay_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
-        }
-        arguments.finish()
+    arguments! { this, given;
+        keyword "DELAY": Duration = Duration::from_millis(20), with nanoseconds => this.delay_ns;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -87,10 +87,11 @@ impl TCPBuffer {
 }
 
 impl Element for TCPBuffer {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.skip = arguments.positional("SKIP")?.unwrap_or(false);
-        self.packets.reserve(MOST);
-        arguments.finish()
+    arguments! { this, given;
+        positional "SKIP": bool = false => this.skip;
+        then {
+            this.packets.reserve(MOST);
+        }
     }
 
     fn push(&mut self, _: usize, batch: &mut Batch, _: &mut Context<'_>) {

@@ -106,10 +106,11 @@ impl ToyTCP {
 }
 
 impl Element for ToyTCP {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let port: Port = arguments.mandatory("DPORT")?;
-        self.to = port.0;
-        arguments.finish()
+    arguments! { this, given;
+        let port = mandatory "DPORT": Port;
+        then {
+            this.to = port.0;
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -33,10 +33,9 @@ impl Class for BalancedThreadSched {
 }
 
 impl Element for BalancedThreadSched {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.interval_ms = arguments.positional("INTERVAL")?.unwrap_or(1000);
-        arguments.positional::<bool>("INCREASING")?;
-        arguments.finish()
+    arguments! { this, given;
+        positional "INTERVAL": u32 = 1000 => this.interval_ms;
+        positional "INCREASING": bool => _;
     }
 
     handlers! { this, context, value;

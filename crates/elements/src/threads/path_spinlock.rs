@@ -30,9 +30,8 @@ impl Class for PathSpinlock {
 }
 
 impl Element for PathSpinlock {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        arguments.positional::<String>("LOCK")?;
-        arguments.finish()
+    arguments! { this, given;
+        positional "LOCK": String => _;
     }
 
     fn push(&mut self, port: usize, batch: &mut Batch, context: &mut Context<'_>) {

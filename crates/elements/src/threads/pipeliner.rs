@@ -25,11 +25,9 @@
 //! ## See also
 //! `Queue`, `Unqueue`, `StaticThreadSched`
 
-use std::any::Any;
 use std::collections::VecDeque;
 
 use crate::prelude::*;
-use crate::shared::accepted::accept;
 
 /// Most packets if the configuration does not say, and at all.
 const CAPACITY: usize = 1024;
@@ -46,30 +44,26 @@ pub(crate) struct Pipeliner {
     dropped: u64,
 }
 
-const KEYWORDS: &[&str] = &[
-    "BLOCKING",
-    "ALWAYS_UP",
-    "DIRECT_TRAVERSAL",
-    "NOUSELESS",
-    "VERBOSE",
-    "PREFETCH",
-    "HOME_THREAD",
-    "WARN",
-];
-
 impl Class for Pipeliner {
     const INFO: ClassInfo = ClassInfo::new("Pipeliner", "1-/1").processing("h/h");
 }
 
 impl Element for Pipeliner {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        accept(arguments, KEYWORDS)?;
-        let capacity = arguments.keyword("CAPACITY")?.or(arguments.keyword("SIZE")?);
-        self.capacity = capacity.unwrap_or(CAPACITY).min(MOST);
-        self.burst = arguments.keyword("BURST")?.unwrap_or(europa_engine::BATCH);
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        self.waiting.reserve(self.capacity);
-        arguments.finish()
+    arguments! { this, given;
+        keyword "CAPACITY" | "SIZE": usize = CAPACITY, with |most| most.min(MOST) => this.capacity;
+        keyword "BURST": usize = europa_engine::BATCH => this.burst;
+        keyword "ACTIVE": bool = true => this.active;
+        keyword "BLOCKING": String => _;
+        keyword "ALWAYS_UP": String => _;
+        keyword "DIRECT_TRAVERSAL": String => _;
+        keyword "NOUSELESS": String => _;
+        keyword "VERBOSE": String => _;
+        keyword "PREFETCH": String => _;
+        keyword "HOME_THREAD": String => _;
+        keyword "WARN": String => _;
+        then {
+            this.waiting.reserve(this.capacity);
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -113,10 +107,8 @@ impl Element for Pipeliner {
         write "active" => this.active = parse("active", value)?;
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<Pipeliner>() {
-            std::mem::swap(&mut self.waiting, &mut old.waiting);
-        }
+    keep! { this, old;
+        waiting;
     }
 }
 

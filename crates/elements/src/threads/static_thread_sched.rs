@@ -37,22 +37,24 @@ impl Class for StaticThreadSched {
 }
 
 impl Element for StaticThreadSched {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        for (index, argument) in arguments.rest() {
-            let mut rest = argument;
-            let name = shift_word(&mut rest);
-            if name.is_empty() {
-                continue;
-            }
-            let thread = rest.rsplit_once('/').map_or(rest, |(_, thread)| thread);
-            match arguments.value::<i32>("THREAD", index, thread.trim()) {
-                Ok(thread) if thread >= -1 => {
-                    self.wanted.push((index, name.to_owned(), thread));
+    arguments! { this, given;
+        let texts = rest "ELEMENT": "'ELEMENT THREAD'";
+        then {
+            for (index, argument) in texts {
+                let mut rest = argument;
+                let name = shift_word(&mut rest);
+                if name.is_empty() {
+                    continue;
                 }
-                _ => arguments.error(ConfigError::at(index, "expected 'ELEMENT THREAD'")),
+                let thread = rest.rsplit_once('/').map_or(rest, |(_, thread)| thread);
+                match given.value::<i32>("THREAD", index, thread.trim()) {
+                    Ok(thread) if thread >= -1 => {
+                        this.wanted.push((index, name.to_owned(), thread));
+                    }
+                    _ => given.error(ConfigError::at(index, "expected 'ELEMENT THREAD'")),
+                }
             }
         }
-        Ok(())
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

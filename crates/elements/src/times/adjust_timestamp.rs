@@ -37,11 +37,10 @@ impl Class for AdjustTimestamp {
 }
 
 impl Element for AdjustTimestamp {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.first = arguments.keyword("FIRST")?.unwrap_or(false);
-        self.all = arguments.keyword("ALL")?.unwrap_or(false);
-        self.time = arguments.mandatory("TIME")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "TIME": Time => this.time;
+        keyword "FIRST": bool = false => this.first;
+        keyword "ALL": bool = false => this.all;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -35,10 +35,9 @@ impl Class for SetTimestamp {
 }
 
 impl Element for SetTimestamp {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.first = arguments.keyword("FIRST")?.unwrap_or(false);
-        self.time = arguments.positional("TIMESTAMP")?;
-        arguments.finish()
+    arguments! { this, given;
+        positional "TIMESTAMP": Time => this.time;
+        keyword "FIRST": bool = false => this.first;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

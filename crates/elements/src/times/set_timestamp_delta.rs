@@ -45,15 +45,16 @@ impl Class for SetTimestampDelta {
 }
 
 impl Element for SetTimestampDelta {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let word: Option<String> = arguments.keyword("TYPE")?;
-        self.against = match word.map(|word| word.to_ascii_uppercase()).as_deref() {
-            None | Some("RANGE") => Against::FirstPacket,
-            Some("NOW") => Against::Now,
-            Some("FIRST") => Against::FirstOfSet,
-            Some(_) => return Err(ConfigError::other("bad TYPE")),
-        };
-        arguments.finish()
+    arguments! { this, given;
+        let word = keyword "TYPE": String;
+        then {
+            this.against = match word.map(|word| word.to_ascii_uppercase()).as_deref() {
+                None | Some("RANGE") => Against::FirstPacket,
+                Some("NOW") => Against::Now,
+                Some("FIRST") => Against::FirstOfSet,
+                Some(_) => return Err(ConfigError::other("bad TYPE")),
+            };
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -41,9 +41,6 @@ enum Bound {
     Interval(Time),
 }
 
-/// Makes a bound of a time.
-type Kind = fn(Time) -> Bound;
-
 /// Passes packets by time.
 pub(crate) struct TimeFilter {
     from: Bound,
@@ -120,40 +117,42 @@ impl TimeFilter {
     }
 }
 
+/// The bound that is given; at most one may be.
+fn one<const N: usize>(bounds: [Option<Bound>; N]) -> Result<Bound, ConfigError> {
+    let mut given = bounds.into_iter().flatten();
+    match (given.next(), given.next()) {
+        (_, Some(_)) => Err(ConfigError::other("give one start and one end")),
+        (bound, None) => Ok(bound.unwrap_or_default()),
+    }
+}
+
 impl Element for TimeFilter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.stop = arguments.keyword("STOP")?.unwrap_or(false);
-        let mut given = [0; 2];
-        let kinds: [(&str, usize, Kind); 5] = [
-            ("START_AFTER", 0, Bound::AfterFirst),
-            ("START_DELAY", 0, Bound::AfterStart),
-            ("END_AFTER", 1, Bound::AfterFirst),
-            ("END_DELAY", 1, Bound::AfterStart),
-            ("INTERVAL", 1, Bound::Interval),
-        ];
-        for (name, which, bound) in kinds {
-            if let Some(time) = arguments.keyword(name)? {
-                *(if which == 0 { &mut self.from } else { &mut self.to }) = bound(time);
-                given[which] += 1;
+    arguments! { this, given;
+        let start = positional "START": Time;
+        let end = positional "END": Time;
+        let start_after = keyword "START_AFTER": Time;
+        let start_delay = keyword "START_DELAY": Time;
+        let end_after = keyword "END_AFTER": Time;
+        let end_delay = keyword "END_DELAY": Time;
+        let interval = keyword "INTERVAL": Time;
+        keyword "STOP": bool = false => this.stop;
+        keyword "END_CALL": "'HANDLER [VALUE]'", by HandlerCall::read => this.end_call;
+        then {
+            if this.stop && this.end_call.is_some() {
+                return Err(ConfigError::other("END_CALL and STOP are mutually exclusive"));
             }
+            this.from = one([
+                start.map(Bound::At),
+                start_after.map(Bound::AfterFirst),
+                start_delay.map(Bound::AfterStart),
+            ])?;
+            this.to = one([
+                end.map(Bound::At),
+                end_after.map(Bound::AfterFirst),
+                end_delay.map(Bound::AfterStart),
+                interval.map(Bound::Interval),
+            ])?;
         }
-        if let Some(time) = arguments.positional("START")? {
-            self.from = Bound::At(time);
-            given[0] += 1;
-        }
-        if let Some(time) = arguments.positional("END")? {
-            self.to = Bound::At(time);
-            given[1] += 1;
-        }
-        self.end_call =
-            HandlerCall::parse(&arguments.keyword::<String>("END_CALL")?.unwrap_or_default());
-        if self.stop && self.end_call.is_some() {
-            return Err(ConfigError::other("END_CALL and STOP are mutually exclusive"));
-        }
-        if given.iter().any(|count| *count > 1) {
-            return Err(ConfigError::other("give one start and one end"));
-        }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -72,10 +72,9 @@ impl GREDecap {
 }
 
 impl Element for GREDecap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.key = arguments.keyword("KEY")?;
-        self.protocol = arguments.keyword("PROTOCOL")?;
-        arguments.finish()
+    arguments! { this, given;
+        keyword "KEY": u32 => this.key;
+        keyword "PROTOCOL": u16 => this.protocol;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

@@ -79,12 +79,11 @@ impl GREEncap {
 }
 
 impl Element for GREEncap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.key = arguments.keyword("KEY")?;
-        self.numbered = arguments.keyword("SEQUENCE")?.unwrap_or(false);
-        self.checked = arguments.keyword("CHECKSUM")?.unwrap_or(false);
-        self.protocol = arguments.mandatory("PROTOCOL")?;
-        arguments.finish()
+    arguments! { this, given;
+        mandatory "PROTOCOL": u16 => this.protocol;
+        keyword "KEY": u32 => this.key;
+        keyword "SEQUENCE": bool = false => this.numbered;
+        keyword "CHECKSUM": bool = false => this.checked;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -36,11 +36,12 @@ impl Class for MPLSDecap {
 }
 
 impl Element for MPLSDecap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let label = arguments.positional("LABEL")?;
-        self.label = label.map(|label| bounded("LABEL", label, 20)).transpose()?;
-        self.apart = arguments.outputs() > 1;
-        arguments.finish()
+    arguments! { this, given;
+        let label = positional "LABEL": u32;
+        then {
+            this.label = label.map(|label| bounded("LABEL", label, 20)).transpose()?;
+            this.apart = given.outputs() > 1;
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

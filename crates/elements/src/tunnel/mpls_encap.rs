@@ -52,12 +52,15 @@ impl MPLSEncap {
 }
 
 impl Element for MPLSEncap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.class = bounded("TC", arguments.keyword("TC")?.unwrap_or(0), 3)?;
-        self.ttl = arguments.keyword("TTL")?.unwrap_or(64);
-        self.bottom = arguments.keyword("BOTTOM")?.unwrap_or(true);
-        self.label = bounded("LABEL", arguments.mandatory("LABEL")?, 20)?;
-        arguments.finish()
+    arguments! { this, given;
+        let label = mandatory "LABEL": u32;
+        let class = keyword "TC": u32 = 0;
+        keyword "TTL": u8 = 64 => this.ttl;
+        keyword "BOTTOM": bool = true => this.bottom;
+        then {
+            this.class = bounded("TC", class, 3)?;
+            this.label = bounded("LABEL", label, 20)?;
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -32,9 +32,11 @@ impl Class for SetMPLSLabel {
 }
 
 impl Element for SetMPLSLabel {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0 = bounded("LABEL", arguments.mandatory("LABEL")?, 20)?;
-        arguments.finish()
+    arguments! { this, given;
+        let label = mandatory "LABEL": u32;
+        then {
+            this.0 = bounded("LABEL", label, 20)?;
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -49,10 +49,11 @@ impl VXLANDecap {
 }
 
 impl Element for VXLANDecap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let network = arguments.positional("VNI")?;
-        self.network = network.map(|number| bounded("VNI", number, 24)).transpose()?;
-        arguments.finish()
+    arguments! { this, given;
+        let network = positional "VNI": u32;
+        then {
+            this.network = network.map(|number| bounded("VNI", number, 24)).transpose()?;
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

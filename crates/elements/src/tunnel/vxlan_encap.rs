@@ -32,9 +32,11 @@ impl Class for VXLANEncap {
 }
 
 impl Element for VXLANEncap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.0 = bounded("VNI", arguments.mandatory("VNI")?, 24)?;
-        arguments.finish()
+    arguments! { this, given;
+        let network = mandatory "VNI": u32;
+        then {
+            this.0 = bounded("VNI", network, 24)?;
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

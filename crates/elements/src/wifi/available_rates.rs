@@ -30,7 +30,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use europa_engine::{Names, Value};
+use europa_engine::{Names, Value, arguments};
 use europa_packet::MacAddr;
 
 use super::reference::Shared;
@@ -123,14 +123,16 @@ impl Shared for AvailableRates {
 }
 
 impl Element for AvailableRates {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let mut rates = self.rates.borrow_mut();
-        for (index, text) in arguments.rest() {
-            rates
-                .insert(text, arguments.names())
-                .map_err(|message| ConfigError::at(index, message))?;
+    arguments! { this, given;
+        let texts = rest "ETH RATES": "'ETH RATE [RATE ...]', or DEFAULT for an address";
+        then {
+            let mut rates = this.rates.borrow_mut();
+            for (index, text) in texts {
+                rates
+                    .insert(text, given.names())
+                    .map_err(|message| ConfigError::at(index, message))?;
+            }
         }
-        Ok(())
     }
 
     handlers! { this, context, value;
@@ -146,9 +148,9 @@ impl Element for AvailableRates {
         both "debug" [CHECKBOX] => this.debug;
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn std::any::Any).downcast_mut::<AvailableRates>() {
-            self.rates.borrow_mut().stations = std::mem::take(&mut old.rates.borrow_mut().stations);
+    keep! { this, old;
+        then {
+            this.rates.borrow_mut().stations = std::mem::take(&mut old.rates.borrow_mut().stations);
         }
     }
 }

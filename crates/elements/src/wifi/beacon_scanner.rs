@@ -110,11 +110,10 @@ impl BeaconScanner {
 }
 
 impl Element for BeaconScanner {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
-        self.network = Reference::keyword(arguments, "WIRELESS_INFO")?;
-        self.rates = Reference::mandatory(arguments, "RT")?;
-        arguments.finish()
+    arguments! { this, given;
+        keyword "DEBUG": bool = false => this.debug;
+        keyword "WIRELESS_INFO": "name of an element", by Reference::keyword => this.network;
+        mandatory_keyword "RT": "name of an element", by Reference::mandatory => this.rates;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -87,14 +87,15 @@ impl BeaconTracker {
 }
 
 impl Element for BeaconTracker {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
-        self.network = Reference::keyword(arguments, "WIRELESS_INFO")?;
-        self.track = arguments.keyword("TRACK")?.unwrap_or(10);
-        if !(1..=10_000).contains(&self.track) {
-            return Err(ConfigError::other("TRACK: expected 1 to 10000"));
+    arguments! { this, given;
+        keyword "DEBUG": bool = false => this.debug;
+        keyword "WIRELESS_INFO": "name of an element", by Reference::keyword => this.network;
+        keyword "TRACK": usize = 10 => this.track;
+        then {
+            if !(1..=10_000).contains(&this.track) {
+                return Err(ConfigError::other("TRACK: expected 1 to 10000"));
+            }
         }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -69,11 +69,10 @@ pub(super) fn step(destination: MacAddr, source: MacAddr, bssid: MacAddr, step: 
 }
 
 impl Element for OpenAuthRequester {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
-        self.station = arguments.keyword("ETH")?.unwrap_or_default();
-        self.network = Reference::keyword(arguments, "WIRELESS_INFO")?;
-        arguments.finish()
+    arguments! { this, given;
+        keyword "DEBUG": bool = false => this.debug;
+        keyword "ETH": [u8; 6] = [0; 6] => this.station;
+        keyword "WIRELESS_INFO": "name of an element", by Reference::keyword => this.network;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -39,10 +39,10 @@ impl Class for OpenAuthResponder {
 }
 
 impl Element for OpenAuthResponder {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
-        self.network = Reference::mandatory(arguments, "WIRELESS_INFO")?;
-        arguments.finish()
+    arguments! { this, given;
+        keyword "DEBUG": bool = false => this.debug;
+        mandatory_keyword "WIRELESS_INFO": "name of an element", by Reference::mandatory
+            => this.network;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -222,10 +222,9 @@ impl PrintWifi {
 }
 
 impl Element for PrintWifi {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.label = arguments.positional("LABEL")?.unwrap_or_default();
-        self.timestamp = arguments.keyword("TIMESTAMP")?.unwrap_or(false);
-        arguments.finish()
+    arguments! { this, given;
+        positional "LABEL": String = String::new() => this.label;
+        keyword "TIMESTAMP": bool = false => this.timestamp;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

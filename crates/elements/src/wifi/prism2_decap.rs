@@ -66,9 +66,8 @@ fn strip(packet: &mut Packet) -> Option<()> {
 }
 
 impl Element for Prism2Decap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
-        arguments.finish()
+    arguments! { this, given;
+        keyword "DEBUG": bool = false => this.debug;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

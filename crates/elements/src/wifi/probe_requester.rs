@@ -59,12 +59,11 @@ impl ProbeRequester {
 }
 
 impl Element for ProbeRequester {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
-        self.network = Reference::keyword(arguments, "WIRELESS_INFO")?;
-        self.station = arguments.keyword("ETH")?.unwrap_or_default();
-        self.rates = Reference::keyword(arguments, "RT")?;
-        arguments.finish()
+    arguments! { this, given;
+        keyword "DEBUG": bool = false => this.debug;
+        keyword "WIRELESS_INFO": "name of an element", by Reference::keyword => this.network;
+        keyword "ETH": [u8; 6] = [0; 6] => this.station;
+        keyword "RT": "name of an element", by Reference::keyword => this.rates;
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -264,18 +264,19 @@ impl ProbeTXRate {
 }
 
 impl Element for ProbeTXRate {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.offset = arguments.keyword("OFFSET")?.unwrap_or(0);
-        let window_ms: u32 = arguments.keyword("WINDOW")?.unwrap_or(0);
-        self.threshold = arguments.keyword("THRESHOLD")?.unwrap_or(0);
-        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
-        self.rates = Reference::mandatory(arguments, "RT")?;
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(true);
-        if window_ms == 0 {
-            return Err(ConfigError::other("WINDOW must be > 0"));
+    arguments! { this, given;
+        keyword "OFFSET": usize = 0 => this.offset;
+        let window_ms = keyword "WINDOW": u32 = 0;
+        keyword "THRESHOLD": usize = 0 => this.threshold;
+        keyword "DEBUG": bool = false => this.debug;
+        mandatory_keyword "RT": "name of an element", by Reference::mandatory => this.rates;
+        keyword "ACTIVE": bool = true => this.active;
+        then {
+            if window_ms == 0 {
+                return Err(ConfigError::other("WINDOW must be > 0"));
+            }
+            this.window_ns = u64::from(window_ms) * 1_000_000;
         }
-        self.window_ns = u64::from(window_ms) * 1_000_000;
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

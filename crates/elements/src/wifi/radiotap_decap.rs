@@ -111,9 +111,8 @@ fn strip(packet: &mut Packet) {
 }
 
 impl Element for RadiotapDecap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
-        arguments.finish()
+    arguments! { this, given;
+        keyword "DEBUG": bool = false => this.debug;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -55,9 +55,8 @@ fn encap(packet: &mut Packet) -> Option<()> {
 }
 
 impl Element for RadiotapEncap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
-        arguments.finish()
+    arguments! { this, given;
+        keyword "DEBUG": bool = false => this.debug;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -30,16 +30,16 @@ impl<E: Shared> Default for Reference<E> {
 impl<E: Shared> Reference<E> {
     /// From a keyword that may be left out.
     pub(super) fn keyword(
-        arguments: &mut Arguments<'_>,
         keyword: &'static str,
+        arguments: &mut Arguments<'_>,
     ) -> Result<Self, ConfigError> {
         Ok(Reference { keyword, name: arguments.keyword(keyword)?, what: Rc::default() })
     }
 
     /// From a keyword that must be there.
     pub(super) fn mandatory(
-        arguments: &mut Arguments<'_>,
         keyword: &'static str,
+        arguments: &mut Arguments<'_>,
     ) -> Result<Self, ConfigError> {
         let name = Some(arguments.mandatory_keyword(keyword)?);
         Ok(Reference { keyword, name, what: Rc::default() })

@@ -32,9 +32,8 @@ impl Class for SetTXPower {
 }
 
 impl Element for SetTXPower {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.power = arguments.positional("POWER")?.unwrap_or(0);
-        arguments.finish()
+    arguments! { this, given;
+        positional "POWER": u8 = 0 => this.power;
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -39,15 +39,16 @@ impl Class for SetTXRate {
 }
 
 impl Element for SetTXRate {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.rate = arguments.positional("RATE")?.unwrap_or(0);
-        self.tries = arguments.keyword("TRIES")?.unwrap_or(12);
-        self.ether_type = arguments.keyword("ETHTYPE")?.unwrap_or(0);
-        self.offset = arguments.keyword("OFFSET")?.unwrap_or(0);
-        if self.tries == 0 {
-            return Err(ConfigError::other("TRIES must be > 0"));
+    arguments! { this, given;
+        positional "RATE": u8 = 0 => this.rate;
+        keyword "TRIES": u8 = 12 => this.tries;
+        keyword "ETHTYPE": u16 = 0 => this.ether_type;
+        keyword "OFFSET": usize = 0 => this.offset;
+        then {
+            if this.tries == 0 {
+                return Err(ConfigError::other("TRIES must be > 0"));
+            }
         }
-        arguments.finish()
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

@@ -75,14 +75,15 @@ impl WepEncap {
 }
 
 impl Element for WepEncap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let key = arguments.positional("KEY")?.unwrap_or_default();
-        self.key.set(key).map_err(ConfigError::other)?;
-        self.key.number = arguments.keyword("KEYID")?.unwrap_or(0);
-        self.active = arguments.keyword("ACTIVE")?.unwrap_or(false);
-        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
-        arguments.keyword::<bool>("STRICT")?;
-        arguments.finish()
+    arguments! { this, given;
+        let key = positional "KEY": Vec<u8> = Vec::new();
+        keyword "KEYID": u8 = 0 => this.key.number;
+        keyword "ACTIVE": bool = false => this.active;
+        keyword "DEBUG": bool = false => this.debug;
+        keyword "STRICT": bool => _;
+        then {
+            this.key.set(key).map_err(ConfigError::other)?;
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, _: &mut Context<'_>) {

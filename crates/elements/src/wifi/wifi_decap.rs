@@ -89,11 +89,10 @@ impl WifiDecap {
 }
 
 impl Element for WifiDecap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
-        self.strict = arguments.keyword("STRICT")?.unwrap_or(false);
-        self.ether = arguments.keyword("ETHER")?.unwrap_or(true);
-        arguments.finish()
+    arguments! { this, given;
+        keyword "DEBUG": bool = false => this.debug;
+        keyword "STRICT": bool = false => this.strict;
+        keyword "ETHER": bool = true => this.ether;
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

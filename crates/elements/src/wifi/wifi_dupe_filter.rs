@@ -99,10 +99,11 @@ impl WifiDupeFilter {
 }
 
 impl Element for WifiDupeFilter {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
-        self.senders.reserve(SENDERS);
-        arguments.finish()
+    arguments! { this, given;
+        keyword "DEBUG": bool = false => this.debug;
+        then {
+            this.senders.reserve(SENDERS);
+        }
     }
 
     fn process(&mut self, batch: &mut Batch, context: &mut Context<'_>) {

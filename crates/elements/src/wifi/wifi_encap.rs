@@ -84,12 +84,14 @@ impl WifiEncap {
 }
 
 impl Element for WifiEncap {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.mode = mode(arguments.mandatory("MODE")?).map_err(ConfigError::other)?;
-        self.bssid = arguments.positional("BSSID")?.unwrap_or_default();
-        self.network = Reference::keyword(arguments, "WIRELESS_INFO")?;
-        self.debug = arguments.keyword("DEBUG")?.unwrap_or(false);
-        arguments.finish()
+    arguments! { this, given;
+        let number = mandatory "MODE": u8;
+        positional "BSSID": [u8; 6] = [0; 6] => this.bssid;
+        keyword "WIRELESS_INFO": "name of an element", by Reference::keyword => this.network;
+        keyword "DEBUG": bool = false => this.debug;
+        then {
+            this.mode = mode(number).map_err(ConfigError::other)?;
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

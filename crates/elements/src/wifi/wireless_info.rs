@@ -78,16 +78,17 @@ fn bounded(ssid: String) -> Result<String, String> {
 }
 
 impl Element for WirelessInfo {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let mut network = Network::default();
-        let ssid = arguments.keyword("SSID")?.unwrap_or_default();
-        network.ssid = bounded(ssid).map_err(ConfigError::other)?;
-        network.bssid = MacAddr(arguments.keyword("BSSID")?.unwrap_or_default());
-        network.channel = arguments.keyword("CHANNEL")?.unwrap_or(-1);
-        network.interval_ms = arguments.keyword("INTERVAL")?.unwrap_or(100);
-        network.wep = arguments.keyword("WEP")?.unwrap_or(false);
-        *self.0.borrow_mut() = network;
-        arguments.finish()
+    arguments! { this, given;
+        let ssid = keyword "SSID": String = String::new();
+        let bssid = keyword "BSSID": [u8; 6] = [0; 6];
+        let channel = keyword "CHANNEL": i32 = -1;
+        let interval_ms = keyword "INTERVAL": i32 = 100;
+        let wep = keyword "WEP": bool = false;
+        then {
+            let ssid = bounded(ssid).map_err(ConfigError::other)?;
+            let bssid = MacAddr(bssid);
+            *this.0.borrow_mut() = Network { ssid, bssid, channel, interval_ms, wep };
+        }
     }
 
     handlers! { this, context, value;

@@ -2,7 +2,7 @@
 
 use europa_cage::user::{Limits, Machine, Map, Setup};
 use europa_cage::{MapKind, Object, Problem, Problems, link, link_with_stages, values};
-use europa_engine::{Arguments, ConfigError, Flags, HandlerError};
+use europa_engine::{ArgumentSet, Flags, HandlerError, arguments};
 
 use super::Running;
 
@@ -22,22 +22,23 @@ pub(super) struct Settings {
     limits: Limits,
 }
 
-impl Settings {
-    pub(super) fn configure(arguments: &mut Arguments<'_>) -> Result<Settings, ConfigError> {
-        let defaults = Limits::default();
-        Ok(Settings {
-            file: arguments.mandatory("FILE")?,
-            program: arguments.positional("PROGRAM")?,
-            constants: arguments.keyword("CONSTANTS")?.unwrap_or_default(),
-            tail_calls: arguments.keyword("TAIL_CALLS")?.unwrap_or_default(),
-            maps: arguments.keyword("MAPS")?.unwrap_or_default(),
-            limits: Limits {
-                map_bytes: arguments.keyword("MEMORY")?.unwrap_or(defaults.map_bytes),
-                fuel: arguments.keyword("FUEL")?.unwrap_or(defaults.fuel),
-            },
-        })
+impl ArgumentSet for Settings {
+    arguments! { set this, given;
+        mandatory "FILE": String => this.file;
+        positional "PROGRAM": String => this.program;
+        keyword "CONSTANTS": String = String::new() => this.constants;
+        keyword "TAIL_CALLS": String = String::new() => this.tail_calls;
+        keyword "MAPS": String = String::new() => this.maps;
+        let memory = keyword "MEMORY": u64;
+        let fuel = keyword "FUEL": u32;
+        then {
+            this.limits.map_bytes = memory.unwrap_or(this.limits.map_bytes);
+            this.limits.fuel = fuel.unwrap_or(this.limits.fuel);
+        }
     }
+}
 
+impl Settings {
     /// Reads, links and prepares the program.
     pub(super) fn load(&self, file: &[u8]) -> Result<Running, Problems> {
         let mut object = Object::read(file)?;
@@ -132,11 +133,6 @@ impl Running {
     }
 
     pub(super) fn read(&mut self, handler: &str, parameter: &str) -> Result<String, HandlerError> {
-        match handler {
-            "maps" => return Ok(self.list()),
-            "trace" => return Ok(self.machine.take_trace()),
-            _ => {}
-        }
         if let Some((number, place, of)) = self.variable(handler) {
             let map = self.machine.maps_mut().get_mut(number);
             let section = map.and_then(|map| map.get(&[0; 4])).unwrap_or_default();
@@ -224,7 +220,7 @@ impl Running {
     }
 
     /// All maps that the program uses.
-    fn list(&self) -> String {
+    pub(super) fn list(&self) -> String {
         let named = self.machine.maps().iter().filter(|map| !map.name().is_empty());
         named
             .map(|map| {

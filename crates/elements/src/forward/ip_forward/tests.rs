@@ -3,8 +3,10 @@
 use super::*;
 use crate::testing::Bench;
 use europa_packet::{Frame, checksum};
+use europa_pool::packet::annotation::DST_IP6;
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::net::Ipv6Addr;
 
 const HOP: u32 = 0x0a00_0009;
 

@@ -2,54 +2,15 @@
 
 use std::net::Ipv4Addr;
 
-use europa_engine::{Context, Flags, Handler, HandlerError, parse};
+use europa_engine::{Context, HandlerError, parse};
 
 use super::{Kind, Rewriter};
 use crate::rewriter::flows::{FlowId, MAX_CAPACITY};
 use crate::rewriter::pattern::Spec;
 
-pub(crate) const HANDLERS: &[Handler] = &[
-    Handler::read("table"),
-    Handler::read("lookup").with(Flags::PARAMETER),
-    Handler::read("mappings").with(Flags::UNCOMMON),
-    Handler::read("table_size"),
-    Handler::read("nmappings").with(Flags::UNCOMMON),
-    Handler::read("mapping_failures"),
-    Handler::read("patterns"),
-    Handler::read("size"),
-    Handler::both("capacity"),
-    Handler::button("clear"),
-    Handler::both("pattern0"),
-    Handler::both("pattern1"),
-    Handler::both("pattern2"),
-    Handler::both("pattern3"),
-];
-
-pub(crate) const TCP_HANDLERS: &[Handler] = &[
-    Handler::read("table"),
-    Handler::read("tcp_table"),
-    Handler::read("udp_table"),
-    Handler::read("tcp_lookup").with(Flags::PARAMETER),
-    Handler::read("udp_lookup").with(Flags::PARAMETER),
-    Handler::read("lookup").with(Flags::PARAMETER),
-    Handler::read("tcp_mappings").with(Flags::UNCOMMON),
-    Handler::read("udp_mappings").with(Flags::UNCOMMON),
-    Handler::read("table_size"),
-    Handler::read("nmappings").with(Flags::UNCOMMON),
-    Handler::read("mapping_failures"),
-    Handler::read("patterns"),
-    Handler::read("size"),
-    Handler::both("capacity"),
-    Handler::button("clear"),
-    Handler::both("pattern0"),
-    Handler::both("pattern1"),
-    Handler::both("pattern2"),
-    Handler::both("pattern3"),
-];
-
 impl Rewriter {
     /// Lines about all flows of a protocol, or of all.
-    fn lines(&self, protocol: Option<u8>, now_ns: u64) -> String {
+    pub(crate) fn lines(&self, protocol: Option<u8>, now_ns: u64) -> String {
         let (ping, table) = (self.kind == Kind::Ping, self.table.borrow());
         let flows = table.flows().filter(|flow| {
             let wanted = protocol.is_none_or(|protocol| flow.protocol() == protocol);
@@ -67,7 +28,12 @@ impl Rewriter {
     }
 
     /// The mapping of packets with `SADDR SPORT DADDR DPORT`; nothing if they belong to no flow.
-    fn look_up(&self, protocol: u8, handler: &str, text: &str) -> Result<String, HandlerError> {
+    pub(crate) fn look_up(
+        &self,
+        protocol: u8,
+        handler: &str,
+        text: &str,
+    ) -> Result<String, HandlerError> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let wrong = || HandlerError::value(handler, text, "SADDR SPORT DADDR DPORT");
         let [source, source_port, destination, destination_port] = words[..] else {
@@ -97,70 +63,54 @@ impl Rewriter {
         Ok(format!("{from} {} {to} {}", new.source_port, new.destination_port))
     }
 
-    pub(crate) fn read(
-        &mut self,
-        handler: &str,
-        parameter: &str,
-        context: &mut Context<'_>,
-    ) -> Result<String, HandlerError> {
-        let now_ns = context.now_ns();
-        let tcp = (self.kind == Kind::TcpAndUdp).then_some(6);
-        Ok(match handler {
-            "table" | "mappings" => self.lines(None, now_ns),
-            "tcp_table" | "tcp_mappings" => self.lines(tcp, now_ns),
-            "udp_table" | "udp_mappings" => self.lines(Some(17), now_ns),
-            "table_size" | "nmappings" => {
-                let table = self.table.borrow();
-                let counts = (0..self.specs.len()).map(|input| table.count(self.owner, input));
-                counts.sum::<u64>().to_string()
-            }
-            "mapping_failures" => self.failures.iter().sum::<u64>().to_string(),
-            "size" => self.table.borrow().len().to_string(),
-            "capacity" => self.table.borrow().capacity.to_string(),
-            "lookup" | "tcp_lookup" => self.look_up(6, handler, parameter)?,
-            "udp_lookup" => self.look_up(17, handler, parameter)?,
-            "patterns" => (0..self.specs.len()).filter_map(|input| self.spec_line(input)).collect(),
-            other => {
-                let input = other.strip_prefix("pattern").and_then(|number| number.parse().ok());
-                let line = input.and_then(|input| self.spec_line(input));
-                return line.ok_or_else(|| HandlerError::NotFound(other.to_owned()));
-            }
-        })
+    /// TCP if there are tables by protocol, else all.
+    pub(crate) fn tcp(&self) -> Option<u8> {
+        (self.kind == Kind::TcpAndUdp).then_some(6)
     }
 
-    pub(crate) fn write(
+    /// How many flows there are of all inputs.
+    pub(crate) fn count(&self) -> u64 {
+        let table = self.table.borrow();
+        (0..self.specs.len()).map(|input| table.count(self.owner, input)).sum()
+    }
+
+    /// Lines about the specifications of all inputs.
+    pub(crate) fn spec_lines(&self) -> String {
+        (0..self.specs.len()).filter_map(|input| self.spec_line(input)).collect()
+    }
+
+    /// The line about the specification of an input.
+    pub(crate) fn pattern(&self, input: usize) -> Result<String, HandlerError> {
+        let missing = || HandlerError::NotFound(format!("pattern{input}"));
+        self.spec_line(input).ok_or_else(missing)
+    }
+
+    /// Gives an input another specification, and forgets its flows.
+    pub(crate) fn set_pattern(
         &mut self,
-        handler: &str,
-        value: &str,
+        input: usize,
+        text: &str,
         context: &mut Context<'_>,
     ) -> Result<(), HandlerError> {
-        let now_ns = context.now_ns();
-        match handler {
-            "capacity" => {
-                let most = parse::<usize>(handler, value)?.min(MAX_CAPACITY);
-                self.table.borrow_mut().capacity = most;
-                self.shrink(now_ns);
-            }
-            "clear" => self.table.borrow_mut().shrink(0, now_ns),
-            other => {
-                let missing = || HandlerError::NotFound(other.to_owned());
-                let input: usize = other
-                    .strip_prefix("pattern")
-                    .and_then(|number| number.parse().ok())
-                    .ok_or_else(missing)?;
-                let outputs = context.outputs();
-                let spec = Spec::parse(value, outputs, context.address_names());
-                let spec = spec.map_err(HandlerError::Other)?;
-                if matches!(spec, Spec::Mapper(..)) {
-                    return Err(HandlerError::Other("unknown specification".to_owned()));
-                }
-                *self.specs.get_mut(input).ok_or_else(missing)? = spec;
-                self.table.borrow_mut().remove_input(self.owner, input);
-                if let Some(failures) = self.failures.get_mut(input) {
-                    *failures = 0;
-                }
-            }
+        let spec = Spec::parse(text, context.outputs(), context.address_names());
+        let spec = spec.map_err(HandlerError::Other)?;
+        if matches!(spec, Spec::Mapper(..)) {
+            return Err(HandlerError::Other("unknown specification".to_owned()));
         }
+        let missing = || HandlerError::NotFound(format!("pattern{input}"));
+        *self.specs.get_mut(input).ok_or_else(missing)? = spec;
+        self.table.borrow_mut().remove_input(self.owner, input);
+        if let Some(failures) = self.failures.get_mut(input) {
+            *failures = 0;
+        }
+        Ok(())
+    }
+
+    /// Sets the most flows, and forgets the oldest of those that are too many.
+    pub(crate) fn set_capacity(&mut self, text: &str, now_ns: u64) -> Result<(), HandlerError> {
+        let most = parse::<usize>("capacity", text)?.min(MAX_CAPACITY);
+        self.table.borrow_mut().capacity = most;
+        self.shrink(now_ns);
         Ok(())
     }
 }

@@ -1,8 +1,9 @@
 //! Specifications and times that a rewriter is given.
 
 use std::any::Any;
+use std::time::Duration;
 
-use europa_engine::{Arguments, ConfigError, InitContext};
+use europa_engine::{ArgumentSet, Arguments, ConfigError, InitContext, arguments};
 
 use super::headers::{BACK_DATA, BACK_DONE, FORTH_DATA, FORTH_DONE, STREAM};
 use super::{Kind, Rewriter, of};
@@ -10,7 +11,7 @@ use crate::rewriter::flows::{MAX_CAPACITY, Space};
 use crate::rewriter::pattern::Spec;
 use crate::rewriter::round_robin_ip_mapper::RoundRobinIPMapper;
 use crate::rewriter::source_ip_hash_mapper::SourceIPHashMapper;
-use crate::shared::common::annotation_keyword;
+use crate::shared::annotation::Annotation;
 
 /// How long unused flows are kept, in seconds.
 #[derive(Clone, Copy, Debug)]
@@ -45,63 +46,96 @@ impl Timeouts {
     }
 }
 
-impl Rewriter {
-    pub(crate) fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let times = &mut self.timeouts;
-        let mut streaming = false;
-        let seconds = |arguments: &mut Arguments<'_>, name| -> Result<Option<u64>, ConfigError> {
-            Ok(arguments.keyword::<std::time::Duration>(name)?.map(|time| time.as_secs()))
-        };
-        let udp = self.kind == Kind::Udp;
-        for name in [
-            "TIMEOUT",
-            "TCP_TIMEOUT",
-            "TCP_NODATA_TIMEOUT",
-            "TCP_DONE_TIMEOUT",
-            "UDP_TIMEOUT",
-            "UDP_STREAMING_TIMEOUT",
-            "STREAMING_TIMEOUT",
-            "GUARANTEE",
-            "TCP_GUARANTEE",
-            "UDP_GUARANTEE",
-            "REAP_INTERVAL",
-            "REAP_TIME",
-            "REAP_TCP",
-            "REAP_TCP_DONE",
-        ] {
-            let Some(time) = seconds(arguments, name)? else { continue };
-            match name {
-                "TIMEOUT" if udp => (times.usual, times.udp) = (time, time),
-                "TIMEOUT" | "TCP_TIMEOUT" => times.usual = time,
-                "TCP_NODATA_TIMEOUT" => times.no_data = time,
-                "TCP_DONE_TIMEOUT" => times.done = time,
-                "UDP_TIMEOUT" => times.udp = time,
-                "UDP_STREAMING_TIMEOUT" | "STREAMING_TIMEOUT" => {
-                    times.udp_streaming = time;
-                    streaming = true;
-                }
-                "GUARANTEE" if udp => (times.guarantee, times.udp_guarantee) = (time, time),
-                "GUARANTEE" | "TCP_GUARANTEE" => times.guarantee = time,
-                "UDP_GUARANTEE" => times.udp_guarantee = time,
-                "REAP_INTERVAL" | "REAP_TIME" => times.reap = time,
-                _ => {}
-            }
-        }
-        if !streaming {
-            times.udp_streaming = times.udp;
-        }
-        self.set_destination = arguments.keyword("DST_ANNO")?.unwrap_or(true);
-        self.reply_annotation = annotation_keyword(arguments, "REPLY_ANNO", 1)?;
-        for name in ["CAPACITY", "MAPPING_CAPACITY"] {
-            if let Some(word) = arguments.keyword::<String>(name)? {
+/// The times that arguments give.
+#[derive(Debug, Default)]
+pub(crate) struct Times {
+    timeout: Option<Duration>,
+    tcp: Option<Duration>,
+    no_data: Option<Duration>,
+    done: Option<Duration>,
+    udp: Option<Duration>,
+    streaming: Option<Duration>,
+    guarantee: Option<Duration>,
+    tcp_guarantee: Option<Duration>,
+    udp_guarantee: Option<Duration>,
+    reap: Option<Duration>,
+}
+
+impl ArgumentSet for Times {
+    arguments! { set this, given;
+        keyword "TIMEOUT": Duration => this.timeout;
+        keyword "TCP_TIMEOUT": Duration => this.tcp;
+        keyword "TCP_NODATA_TIMEOUT": Duration => this.no_data;
+        keyword "TCP_DONE_TIMEOUT": Duration => this.done;
+        keyword "UDP_TIMEOUT": Duration => this.udp;
+        keyword "UDP_STREAMING_TIMEOUT" | "STREAMING_TIMEOUT": Duration => this.streaming;
+        keyword "GUARANTEE": Duration => this.guarantee;
+        keyword "TCP_GUARANTEE": Duration => this.tcp_guarantee;
+        keyword "UDP_GUARANTEE": Duration => this.udp_guarantee;
+        keyword "REAP_INTERVAL" | "REAP_TIME": Duration => this.reap;
+        keyword "REAP_TCP": Duration => _;
+        keyword "REAP_TCP_DONE": Duration => _;
+    }
+}
+
+impl ArgumentSet for Rewriter {
+    arguments! { set this, given;
+        let times = set Times;
+        keyword "DST_ANNO": bool = true => this.set_destination;
+        keyword "REPLY_ANNO": Annotation<1>, with |at| at.map(Annotation::at)
+            => this.reply_annotation;
+        // A number, or the rewriter that has the table.
+        let capacity = keyword "CAPACITY": String;
+        let more = keyword "MAPPING_CAPACITY": String;
+        let texts = rest "INPUTSPEC": "drop, pass, keep, pattern or a mapper";
+        then {
+            this.set_times(&times);
+            for word in [capacity, more].into_iter().flatten() {
                 match word.parse::<usize>() {
-                    Ok(most) => self.table.borrow_mut().capacity = most.min(MAX_CAPACITY),
-                    Err(_) => self.host = Some(word),
+                    Ok(most) => this.table.borrow_mut().capacity = most.min(MAX_CAPACITY),
+                    Err(_) => this.host = Some(word),
                 }
             }
+            this.set_inputs(texts, given)?;
         }
-        let inputs = arguments.inputs();
-        let mut texts = arguments.rest();
+    }
+}
+
+impl Rewriter {
+    /// Takes the times that arguments give, in seconds.
+    fn set_times(&mut self, times: &Times) {
+        let udp = self.kind == Kind::Udp;
+        let own = &mut self.timeouts;
+        let set = |place: &mut u64, time: Option<Duration>| {
+            *place = time.map_or(*place, |time| time.as_secs());
+        };
+        for time in [times.timeout, times.tcp] {
+            set(&mut own.usual, time);
+        }
+        if udp {
+            set(&mut own.udp, times.timeout);
+        }
+        set(&mut own.no_data, times.no_data);
+        set(&mut own.done, times.done);
+        set(&mut own.udp, times.udp);
+        own.udp_streaming = own.udp;
+        set(&mut own.udp_streaming, times.streaming);
+        set(&mut own.guarantee, times.guarantee);
+        if udp {
+            set(&mut own.udp_guarantee, times.guarantee);
+        }
+        set(&mut own.guarantee, times.tcp_guarantee);
+        set(&mut own.udp_guarantee, times.udp_guarantee);
+        set(&mut own.reap, times.reap);
+    }
+
+    /// Takes the specifications of the inputs.
+    fn set_inputs(
+        &mut self,
+        texts: Vec<(usize, &str)>,
+        arguments: &mut Arguments<'_>,
+    ) -> Result<(), ConfigError> {
+        let (inputs, mut texts) = (arguments.inputs(), texts);
         // Earlier versions of Click had `ICMPPingRewriter(SADDR, DADDR)`.
         let pair = match texts.as_slice() {
             [(_, from), (_, to)] if inputs == 1 && self.kind == Kind::Ping => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use europa_engine::{Arguments, ConfigError};
+use europa_engine::{ArgumentSet, Arguments, ConfigError, arguments};
 
 /// Highest limits of entries and packets that a table accepts.
 pub(crate) const MOST: usize = 1 << 18;
@@ -47,31 +47,58 @@ impl Limits {
         on_demand: false,
         slim: 1,
     };
+}
 
-    /// The bounds that an element's arguments give: CAPACITY, ENTRY_CAPACITY,
-    /// ENTRY_PACKET_CAPACITY, CAPACITY_SLIM_FACTOR and TIMEOUT; 0 means none, except the memory.
-    pub(crate) fn configure(self, arguments: &mut Arguments<'_>) -> Result<Limits, ConfigError> {
-        let mut bound = |name, default| {
-            let value = arguments.keyword::<usize>(name)?.unwrap_or(default);
-            match value {
-                0 => Ok(MOST),
-                1..=MOST => Ok(value),
-                _ => Err(ConfigError::other(format!("{name}: at most {MOST}"))),
+/// The bounds that an element's arguments give, 0 for none except the memory, and its TIMEOUT.
+#[derive(Debug, Default)]
+pub(crate) struct LimitArguments {
+    packets: Option<usize>,
+    entries: Option<usize>,
+    packets_each: Option<usize>,
+    slim: Option<usize>,
+    timeout: Option<Duration>,
+}
+
+impl ArgumentSet for LimitArguments {
+    arguments! { set this, given;
+        keyword "CAPACITY": "number of packets", by bound => this.packets;
+        keyword "ENTRY_CAPACITY": "number of entries", by bound => this.entries;
+        keyword "ENTRY_PACKET_CAPACITY": "number of packets", by bound => this.packets_each;
+        keyword "CAPACITY_SLIM_FACTOR": usize => this.slim;
+        keyword "TIMEOUT": Duration => this.timeout;
+        then {
+            if this.slim == Some(0) {
+                return Err(ConfigError::other("CAPACITY_SLIM_FACTOR cannot be zero"));
             }
-        };
-        let packets = bound("CAPACITY", self.packets)?;
-        let entries = bound("ENTRY_CAPACITY", self.entries)?;
-        let packets_each = bound("ENTRY_PACKET_CAPACITY", self.packets_each)?;
-        let slim = arguments.keyword("CAPACITY_SLIM_FACTOR")?.unwrap_or(self.slim);
-        if slim == 0 {
-            return Err(ConfigError::other("CAPACITY_SLIM_FACTOR cannot be zero"));
         }
-        let expire_ns = match arguments.keyword::<Duration>("TIMEOUT")? {
+    }
+}
+
+/// A bound.
+fn bound(name: &'static str, given: &mut Arguments<'_>) -> Result<Option<usize>, ConfigError> {
+    match given.keyword::<usize>(name)? {
+        Some(0) => Ok(Some(MOST)),
+        Some(value) if value > MOST => Err(ConfigError::other(format!("{name}: at most {MOST}"))),
+        value => Ok(value),
+    }
+}
+
+impl LimitArguments {
+    /// These bounds, or the usual ones.
+    pub(crate) fn or(self, usual: Limits) -> Limits {
+        let expire_ns = match self.timeout {
             Some(Duration::ZERO) => u64::MAX,
             Some(time) => nanoseconds(time),
-            None => self.expire_ns,
+            None => usual.expire_ns,
         };
-        Ok(Limits { packets, entries, packets_each, expire_ns, slim, ..self })
+        Limits {
+            packets: self.packets.unwrap_or(usual.packets),
+            entries: self.entries.unwrap_or(usual.entries),
+            packets_each: self.packets_each.unwrap_or(usual.packets_each),
+            slim: self.slim.unwrap_or(usual.slim),
+            expire_ns,
+            ..usual
+        }
     }
 }
 

@@ -38,9 +38,10 @@ pub(crate) fn pair<A: Value>(text: &str) -> Option<(A, [u8; 6])> {
 
 /// The pairs of STATIC.
 pub(crate) fn fixed<A: Value>(
-    arguments: &mut Arguments<'_>,
+    name: &'static str,
+    given: &mut Arguments<'_>,
 ) -> Result<Vec<(A, [u8; 6])>, ConfigError> {
-    let text = arguments.keyword::<String>("STATIC")?.unwrap_or_default();
+    let text = given.keyword::<String>(name)?.unwrap_or_default();
     let words: Vec<&str> = text.split_whitespace().collect();
     let pairs = words.chunks(2).map(|words| {
         pair(&words.join(" ")).ok_or_else(|| {
