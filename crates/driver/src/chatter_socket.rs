@@ -11,6 +11,7 @@
 //! that is 500,000 bytes behind is left.
 //!
 //! ## Arguments
+//! - TYPE: `TCP` or `UNIX`.
 //! - PORT: the TCP port; `PORT+` takes one of the next if it is in use.
 //! - FILENAME: the Unix socket.
 //! - GREETING (keyword): begin with a line that names the protocol; default true.
@@ -27,7 +28,7 @@ use std::io::{ErrorKind, Write as _};
 use std::rc::Rc;
 
 use europa_engine::{
-    Arguments, Class, ClassInfo, ConfigError, Context, Element, InitContext, Interest, handlers,
+    Class, ClassInfo, ConfigError, Context, Element, InitContext, Interest, arguments, handlers,
 };
 
 use crate::control_socket::stream::{Listener, Stream};
@@ -73,25 +74,26 @@ impl ChatterSocket {
 }
 
 impl Element for ChatterSocket {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let kind: String = arguments.mandatory("TYPE")?;
-        self.greeting = arguments.keyword("GREETING")?.unwrap_or(true);
-        arguments.keyword::<String>("CHANNEL")?;
-        arguments.keyword::<u32>("RETRIES")?;
-        for ignored in ["QUIET_CHANNEL", "RETRY_WARNINGS"] {
-            arguments.keyword::<bool>(ignored)?;
-        }
-        match kind.to_ascii_uppercase().as_str() {
-            "TCP" => {
-                let text: String = arguments.mandatory("PORT")?;
-                self.search = text.ends_with('+');
-                let port = text.trim_end_matches('+').parse().ok().filter(|port| *port > 0);
-                self.port = port.ok_or_else(|| ConfigError::at(1, "PORT requires TCP port"))?;
+    arguments! { this, given;
+        let kind = mandatory "TYPE": String;
+        keyword "GREETING": bool = true => this.greeting;
+        keyword "CHANNEL": String => _;
+        keyword "RETRIES": u32 => _;
+        keyword "QUIET_CHANNEL": bool => _;
+        keyword "RETRY_WARNINGS": bool => _;
+        then {
+            // The place depends on the type.
+            match kind.to_ascii_uppercase().as_str() {
+                "TCP" => {
+                    let text: String = given.mandatory("PORT")?;
+                    this.search = text.ends_with('+');
+                    let port = text.trim_end_matches('+').parse().ok().filter(|port| *port > 0);
+                    this.port = port.ok_or_else(|| ConfigError::at(1, "PORT requires TCP port"))?;
+                }
+                "UNIX" => this.unix = Some(given.mandatory("FILENAME")?),
+                _ => return Err(ConfigError::at(0, format!("unknown socket type '{kind}'"))),
             }
-            "UNIX" => self.unix = Some(arguments.mandatory("FILENAME")?),
-            _ => return Err(ConfigError::at(0, format!("unknown socket type '{kind}'"))),
         }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -14,6 +14,7 @@
 //! with the element's number from 1, or the name of one of the router's own.
 //!
 //! ## Arguments
+//! - TYPE: `TCP`, `UNIX` or `SOCKET`.
 //! - PORT: the TCP port; `PORT+` takes one of the next if it is in use.
 //! - FILENAME: the Unix socket.
 //! - FD: a connection that is open already.
@@ -34,13 +35,12 @@
 mod protocol;
 pub(crate) mod stream;
 
-use std::any::Any;
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::rc::Rc;
 
 use europa_engine::{
-    Arguments, Class, ClassInfo, ConfigError, Context, Element, Flags, Handler, HandlerError,
-    InitContext, Interest, Target,
+    Class, ClassInfo, ConfigError, Context, Element, Flags, Handler, HandlerError, InitContext,
+    Interest, Target, arguments, keep,
 };
 
 use self::protocol::{
@@ -68,6 +68,16 @@ enum Place {
     },
     Unix(String),
     Socket(i32),
+}
+
+impl Place {
+    /// Whether a socket that was opened there serves this place too: of searched ports any does.
+    fn may_be(&self, other: &Place) -> bool {
+        match (self, other) {
+            (Place::Tcp { search: true, .. }, Place::Tcp { search: true, .. }) => true,
+            (own, other) => own == other,
+        }
+    }
 }
 
 /// A client.
@@ -405,27 +415,29 @@ fn lines(first: String, error: &HandlerError) -> Vec<String> {
 }
 
 impl Element for ControlSocket {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let kind: String = arguments.mandatory("TYPE")?;
-        self.read_only = arguments.keyword("READONLY")?.unwrap_or(false);
-        self.proxy = arguments.keyword("PROXY")?;
-        self.verbose = arguments.keyword("VERBOSE")?.unwrap_or(false);
-        self.local = arguments.keyword("LOCALHOST")?.unwrap_or(false);
-        self.retries = arguments.keyword("RETRIES")?.unwrap_or(0);
-        self.retry_warnings = arguments.keyword("RETRY_WARNINGS")?.unwrap_or(true);
-        self.place = match kind.to_ascii_uppercase().as_str() {
-            "TCP" => {
-                let text: String = arguments.mandatory("PORT")?;
-                let search = text.ends_with('+');
-                let port = text.trim_end_matches('+').parse().ok().filter(|port| *port > 0);
-                let port = port.ok_or_else(|| ConfigError::at(1, "PORT requires TCP port"))?;
-                Place::Tcp { port, search }
-            }
-            "UNIX" => Place::Unix(arguments.mandatory("FILENAME")?),
-            "SOCKET" => Place::Socket(arguments.mandatory("FD")?),
-            _ => return Err(ConfigError::at(0, format!("unknown socket type '{kind}'"))),
-        };
-        arguments.finish()
+    arguments! { this, given;
+        let kind = mandatory "TYPE": String;
+        keyword "READONLY": bool = false => this.read_only;
+        keyword "PROXY": String => this.proxy;
+        keyword "VERBOSE": bool = false => this.verbose;
+        keyword "LOCALHOST": bool = false => this.local;
+        keyword "RETRIES": i64 = 0 => this.retries;
+        keyword "RETRY_WARNINGS": bool = true => this.retry_warnings;
+        then {
+            // The place depends on the type.
+            this.place = match kind.to_ascii_uppercase().as_str() {
+                "TCP" => {
+                    let text: String = given.mandatory("PORT")?;
+                    let search = text.ends_with('+');
+                    let port = text.trim_end_matches('+').parse().ok().filter(|port| *port > 0);
+                    let port = port.ok_or_else(|| ConfigError::at(1, "PORT requires TCP port"))?;
+                    Place::Tcp { port, search }
+                }
+                "UNIX" => Place::Unix(given.mandatory("FILENAME")?),
+                "SOCKET" => Place::Socket(given.mandatory("FD")?),
+                _ => return Err(ConfigError::at(0, format!("unknown socket type '{kind}'"))),
+            };
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
@@ -488,17 +500,11 @@ impl Element for ControlSocket {
         self.own(handler).ok_or_else(|| HandlerError::NotFound(handler.to_owned()))
     }
 
-    fn take_state(&mut self, old: &mut dyn Element) {
-        let Some(old) = (old as &mut dyn Any).downcast_mut::<ControlSocket>() else { return };
-        let same = match (&self.place, &old.place) {
-            (Place::Tcp { search: true, .. }, Place::Tcp { search: true, .. }) => true,
-            (own, other) => own == other,
-        };
-        if same && self.listener.is_none() {
-            self.place = old.place.clone();
-            self.listener = old.listener.take();
-            self.connections = std::mem::take(&mut old.connections);
-            self.taken = true;
+    keep! { this, old if this.listener.is_none() && this.place.may_be(&old.place);
+        listener, connections;
+        then {
+            this.place = old.place.clone();
+            this.taken = true;
         }
     }
 

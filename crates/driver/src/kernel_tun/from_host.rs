@@ -3,11 +3,13 @@
 //! Its manual page is the library's.
 
 use std::cell::RefCell;
+use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use europa_engine::{
-    Arguments, Class, ClassInfo, ConfigError, Context, Element, InitContext, Interest, handlers,
+    Class, ClassInfo, ConfigError, Context, Element, InitContext, Interest, Ipv4Prefix, arguments,
+    handlers,
 };
 
 use super::KernelTun;
@@ -34,24 +36,24 @@ impl FromHost {
 }
 
 impl Element for FromHost {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.tap.tap = true;
-        self.tap.burst = europa_engine::BATCH;
-        self.tap.mac = arguments.keyword("ETHER")?;
-        self.tap.gateway = arguments.keyword("GATEWAY")?;
-        self.tap.headroom = arguments.keyword("HEADROOM")?.unwrap_or(64).min(8192);
-        self.tap.mtu = arguments.keyword("MTU")?.unwrap_or(1500);
-        for ignored in ["TYPE", "SNIFFER", "CAPACITY"] {
-            arguments.keyword::<String>(ignored)?;
+    arguments! { this, given;
+        mandatory "DEVNAME": String, with Some => this.tap.name;
+        let near = positional "DST": Ipv4Prefix;
+        keyword "ETHER": [u8; 6] => this.tap.mac;
+        keyword "GATEWAY": Ipv4Addr => this.tap.gateway;
+        keyword "HEADROOM": usize = 64, with |bytes| bytes.min(8192) => this.tap.headroom;
+        keyword "MTU": usize = 1500 => this.tap.mtu;
+        keyword "TYPE": String => _;
+        keyword "SNIFFER": String => _;
+        keyword "CAPACITY": String => _;
+        then {
+            this.tap.tap = true;
+            this.tap.burst = europa_engine::BATCH;
+            this.tap.near = near.unwrap_or(this.tap.near);
+            if !(20..=65535).contains(&this.tap.mtu) {
+                return Err(ConfigError::other("MTU must be greater than 20"));
+            }
         }
-        self.tap.name = Some(arguments.mandatory("DEVNAME")?);
-        if let Some(near) = arguments.positional("DST")? {
-            self.tap.near = near;
-        }
-        if !(20..=65535).contains(&self.tap.mtu) {
-            return Err(ConfigError::other("MTU must be greater than 20"));
-        }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

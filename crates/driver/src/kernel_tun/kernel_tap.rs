@@ -21,8 +21,8 @@
 //! `KernelTun`, `ARPResponder`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    InitContext, Interest,
+    Argument, Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler,
+    HandlerError, InitContext, Interest,
 };
 
 use super::KernelTun;
@@ -36,6 +36,10 @@ impl Class for KernelTap {
 }
 
 impl Element for KernelTap {
+    fn arguments(&self) -> &'static [Argument] {
+        self.0.arguments()
+    }
+
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.0.make_tap();
         self.0.configure(arguments)

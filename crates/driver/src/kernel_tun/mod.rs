@@ -47,8 +47,8 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, Interest,
-    Ipv4Prefix, Packet, handlers,
+    Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, Interest, Ipv4Prefix,
+    Packet, arguments, handlers,
 };
 use europa_port::{Namespace, Route, add_address, add_route, make_tun, set_mac, set_mtu, set_up};
 use nix::unistd::{read, write};
@@ -183,32 +183,34 @@ impl KernelTun {
 }
 
 impl Element for KernelTun {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.tap = arguments.keyword("TAP")?.unwrap_or(self.tap);
-        self.headroom = arguments.keyword("HEADROOM")?.unwrap_or(64);
-        self.burst = arguments.keyword("BURST")?.unwrap_or(1);
-        self.mac = arguments.keyword("ETHER")?;
-        arguments.keyword::<bool>("IGNORE_QUEUE_OVERFLOWS")?;
-        self.mtu = arguments.keyword("MTU")?.unwrap_or(1500);
-        self.name = arguments.keyword("DEVNAME")?;
-        self.near = arguments.mandatory("ADDR")?;
-        self.gateway = arguments.positional("GATEWAY")?;
-        let bad = |message: &str| Err(ConfigError::other(message));
-        if let Some(gateway) = self.gateway
-            && (u32::from(gateway) ^ u32::from(self.near.address)) & self.near.mask() != 0
-        {
-            return bad("bad GATEWAY");
+    arguments! { this, given;
+        mandatory "ADDR": Ipv4Prefix => this.near;
+        positional "GATEWAY": Ipv4Addr => this.gateway;
+        let tap = keyword "TAP": bool;
+        keyword "HEADROOM": usize = 64 => this.headroom;
+        keyword "BURST": usize = 1 => this.burst;
+        keyword "ETHER": [u8; 6] => this.mac;
+        keyword "IGNORE_QUEUE_OVERFLOWS": bool => _;
+        keyword "MTU": usize = 1500 => this.mtu;
+        keyword "DEVNAME": String => this.name;
+        then {
+            this.tap = tap.unwrap_or(this.tap);
+            let bad = |message: &str| Err(ConfigError::other(message));
+            if let Some(gateway) = this.gateway
+                && (u32::from(gateway) ^ u32::from(this.near.address)) & this.near.mask() != 0
+            {
+                return bad("bad GATEWAY");
+            }
+            if this.burst < 1 {
+                return bad("BURST must be >= 1");
+            }
+            if !(20..=65535).contains(&this.mtu) {
+                return bad("MTU must be greater than 20");
+            }
+            if this.headroom > 8192 {
+                return bad("HEADROOM too big");
+            }
         }
-        if self.burst < 1 {
-            return bad("BURST must be >= 1");
-        }
-        if !(20..=65535).contains(&self.mtu) {
-            return bad("MTU must be greater than 20");
-        }
-        if self.headroom > 8192 {
-            return bad("HEADROOM too big");
-        }
-        arguments.finish()
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

@@ -5,7 +5,7 @@
 use std::any::Any;
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, Packet,
+    Batch, Class, ClassInfo, ConfigError, Context, Element, InitContext, Packet, arguments,
     handlers,
 };
 use nix::unistd::write;
@@ -85,23 +85,24 @@ fn encapsulate(packet: &mut Packet) -> bool {
 }
 
 impl Element for ToHost {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        self.sniffers = arguments.keyword("SNIFFERS")?.unwrap_or(self.sniffers);
-        self.ip = match arguments.keyword::<String>("TYPE")?.as_deref() {
-            None | Some("ETHER") => false,
-            Some("IP") => true,
-            Some(_) => return Err(ConfigError::other("TYPE must be ETHER or IP")),
-        };
-        for ignored in ["QUIET", "ALLOW_NONEXISTENT"] {
-            arguments.keyword::<bool>(ignored)?;
-        }
-        for ignored in ["UP_CALL", "DOWN_CALL"] {
-            arguments.keyword::<String>(ignored)?;
-        }
+    arguments! { this, given;
+        positional "DEVNAME": String => this.name;
+        let sniffers = keyword "SNIFFERS": bool;
+        let kind = keyword "TYPE": String = "ETHER".to_owned();
         // Nothing waits on the way to Linux here, so there are no places to keep.
-        arguments.keyword::<u32>("KEEP")?;
-        self.name = arguments.positional("DEVNAME")?;
-        arguments.finish()
+        keyword "KEEP": u32 => _;
+        keyword "QUIET": bool => _;
+        keyword "ALLOW_NONEXISTENT": bool => _;
+        keyword "UP_CALL": String => _;
+        keyword "DOWN_CALL": String => _;
+        then {
+            this.sniffers = sniffers.unwrap_or(this.sniffers);
+            this.ip = match kind.as_str() {
+                "ETHER" => false,
+                "IP" => true,
+                _ => return Err(ConfigError::other("TYPE must be ETHER or IP")),
+            };
+        }
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {

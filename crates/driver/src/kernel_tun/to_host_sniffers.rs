@@ -31,8 +31,8 @@
 //! `ToHost`, `FromDevice`, `PollDevice`
 
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler, HandlerError,
-    InitContext,
+    Argument, Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, Handler,
+    HandlerError, InitContext,
 };
 
 use super::to_host::ToHost;
@@ -53,6 +53,10 @@ impl Class for ToHostSniffers {
 }
 
 impl Element for ToHostSniffers {
+    fn arguments(&self) -> &'static [Argument] {
+        self.0.arguments()
+    }
+
     fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
         self.0.configure(arguments)
     }
