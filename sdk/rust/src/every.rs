@@ -19,11 +19,9 @@
 //! ## See also
 //! `RandomSample`
 
-use std::any::Any;
-
 use europa_engine::{
-    Arguments, Batch, Class, ClassInfo, ConfigError, Context, Element, HandlerError, handlers,
-    parse,
+    Batch, Class, ClassInfo, ConfigError, Context, Element, HandlerError, arguments, handlers,
+    keep, parse,
 };
 
 /// Passes one packet of N.
@@ -50,10 +48,9 @@ impl Every {
 }
 
 impl Element for Every {
-    fn configure(&mut self, arguments: &mut Arguments<'_>) -> Result<(), ConfigError> {
-        let n = arguments.mandatory("N")?;
-        self.set(n).map_err(ConfigError::other)?;
-        arguments.finish()
+    arguments! { this, given;
+        let n = mandatory "N": u32;
+        then { this.set(n).map_err(ConfigError::other)?; }
     }
 
     // The packet path: no allocation, no lock, nothing that can panic.
@@ -71,10 +68,9 @@ impl Element for Every {
     }
 
     // A new configuration takes over the state of an element of the same name and class.
-    fn take_state(&mut self, old: &mut dyn Element) {
-        if let Some(old) = (old as &mut dyn Any).downcast_mut::<Every>() {
-            (self.since, self.others) = (old.since.min(self.n - 1), old.others);
-        }
+    keep! { this, old;
+        others;
+        then { this.since = old.since.min(this.n - 1); }
     }
 
     handlers! { this, context, value;
