@@ -57,6 +57,29 @@ fn section<'a>(page: &'a str, title: &str) -> Option<&'a str> {
     Some(rest.split("\n## ").next().unwrap_or(rest).trim())
 }
 
+/// The table of a class's arguments, from the class itself.
+fn arguments(registry: &europa_engine::Registry, class: &str) -> String {
+    let arguments = registry.arguments(class);
+    if arguments.is_empty() {
+        return String::new();
+    }
+    let line = |argument: &&europa_engine::Argument| {
+        let names: Vec<&str> = [argument.name].iter().chain(argument.also).copied().collect();
+        let value = if argument.list { "list, each: " } else { "" }.to_owned() + argument.wanted;
+        // A bar would end the table's cell.
+        let (value, without) = (value.replace('|', "\\|"), argument.without().replace('|', "\\|"));
+        format!("| {} | {} | {value} | {without} |\n", names.join(", "), argument.by())
+    };
+    let lines: String = arguments.iter().map(line).collect();
+    format!("\n| argument | by | value | without it |\n|---|---|---|---|\n{lines}")
+}
+
+/// A page with the table of arguments.
+fn with_arguments(registry: &europa_engine::Registry, class: &str, page: &str) -> String {
+    let (before, behind) = page.split_once("\n## Handlers\n").expect("a section of handlers");
+    format!("{before}{}\n## Handlers\n{behind}", arguments(registry, class))
+}
+
 /// The first sentence of what an element does.
 fn summary(page: &str) -> String {
     let text = section(page, "Description").unwrap_or("").replace('\n', " ");
@@ -79,7 +102,10 @@ fn reference() -> BTreeMap<String, String> {
         format!("\n## {category}\n\n| element | |\n|---|---|\n{lines}")
     };
     let index = INTRODUCTION.to_owned() + &categories.iter().map(table).collect::<String>();
-    let files = pages.into_iter().map(|(name, page)| (format!("{name}.md"), page));
+    let files = pages.into_iter().map(|(name, page)| {
+        let page = with_arguments(&registry, &name, &page);
+        (format!("{name}.md"), page)
+    });
     files.chain([("README.md".to_owned(), index)]).collect()
 }
 

@@ -120,7 +120,7 @@ impl Argument {
         }
     }
 
-    /// The value of an element without this argument, in words.
+    /// The value of an element that does not get it, in words.
     pub fn without(&self) -> String {
         match (self.given, self.default) {
             (Given::Mandatory | Given::MandatoryKeyword, _) => "required".to_owned(),

@@ -38,8 +38,8 @@ use crate::config_error::ConfigError;
 /// - `set TYPE => PLACE;` or `let name = set TYPE;` reads the arguments of an
 ///   [`ArgumentSet`](crate::ArgumentSet).
 /// - `then { CODE }` checks and computes; `?` and `return Err(…)` tell mistakes.
-/// - `live new, context { CODE }` at the end writes `reconfigure`: `new` is an element that has read
-///   the new arguments without a mistake. The code takes over its fields as far as it can.
+/// - `live new, context { CODE }` at the end writes `reconfigure`: `new` is another element, which
+///   has read the new arguments without a mistake. The code takes its values over.
 ///
 /// Arguments that no line names are mistakes. `arguments! { set this, given; … }` writes the items
 /// of an [`ArgumentSet`](crate::ArgumentSet).

@@ -215,7 +215,7 @@ impl Element for AddressTranslator {
     arguments! { this, given;
         let count = mandatory "STATIC": u16;
         then {
-            // The rest depends on the arguments before.
+            // The further arguments depend on those before.
             this.read_static(count, given)?;
             this.dynamic = given.mandatory("DYNAMIC")?;
             if !this.dynamic {

@@ -44,8 +44,10 @@ impl Class for TimedUnqueue {
 impl Element for TimedUnqueue {
     arguments! { this, given;
         mandatory "INTERVAL": Duration, with Ticks::every => this.ticks;
-        positional "BURST": usize = 1 => this.burst;
+        // Burster has another default.
+        let burst = positional "BURST": usize;
         then {
+            this.burst = burst.unwrap_or(this.burst);
             if this.burst == 0 {
                 return Err(ConfigError::at(1, "bad BURST"));
             }

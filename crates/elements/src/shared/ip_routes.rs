@@ -207,6 +207,25 @@ impl IpRoutes {
         Ok(routes.into_iter().filter_map(line).collect())
     }
 
+    /// Lines about the routes within a prefix, or about all.
+    fn lines(&self, within: &str) -> Result<String, HandlerError> {
+        let parameter = within;
+        let within = if parameter.is_empty() { "0.0.0.0/0" } else { parameter };
+        let wanted = || HandlerError::value("table", parameter, "ADDRESS/MASK");
+        let within = prefix(within).and_then(key).ok_or_else(wanted)?;
+        let inside = self.table.iter().filter(|(prefix, _)| {
+            prefix.prefix_len() >= within.prefix_len() && within.contains(prefix.addr())
+        });
+        let line = |(prefix, number): (europa_packet::Ipv4Prefix, NextHop)| {
+            let way = self.hops.way(number.get())?.show('\t');
+            Some(format!("{}/{}\t{way}\n", prefix.addr(), prefix.prefix_len()))
+        };
+        let Some(order) = &self.order else { return Ok(inside.filter_map(line).collect()) };
+        let mut routes: Vec<_> = inside.collect();
+        routes.sort_by_key(|(prefix, _)| order.get(prefix).copied());
+        Ok(routes.into_iter().filter_map(line).collect())
+    }
+
     /// Makes one change. Returns its inverse.
     fn change(
         &mut self,
@@ -262,6 +281,12 @@ impl IpRoutes {
                 _ => Err(bad_line(line)),
             }
         })
+    }
+
+    /// Removes all routes.
+    fn flush(&mut self) {
+        let order = self.order.is_some().then(HashMap::new);
+        *self = IpRoutes { drops: self.drops, order, ..IpRoutes::default() };
     }
 
     /// Removes all routes.

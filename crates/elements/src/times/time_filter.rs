@@ -117,7 +117,7 @@ impl TimeFilter {
     }
 }
 
-/// The only bound that is given.
+/// The bound that is given; at most one may be.
 fn one<const N: usize>(bounds: [Option<Bound>; N]) -> Result<Bound, ConfigError> {
     let mut given = bounds.into_iter().flatten();
     match (given.next(), given.next()) {

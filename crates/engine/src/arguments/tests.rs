@@ -107,7 +107,7 @@ impl crate::Element for Table {
     }
 }
 
-/// The values that a table with these arguments reads, in short.
+/// The fields of a table with these arguments, in short.
 fn read(text: &str) -> Result<String, String> {
     let text: Vec<String> = text.split(',').map(str::to_owned).collect();
     let (mut names, mut table) = (Names::default(), Table::default());
