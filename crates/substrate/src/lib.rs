@@ -47,7 +47,7 @@ pub use kick::{KickError, Kicker};
 pub use loading::{Loaded, Loader, Program};
 pub use matches::{InterfaceSpec, Match, MatchKind};
 pub use pool::{PoolHandle, PoolMemory, USUAL_SLOTS, Waker};
-pub use ports::{PortAttachment, PortMode};
+pub use ports::{Attacher, PortAttachment, PortMode};
 pub use programs::layout;
 pub use substrate::{Error, Substrate, has_tc};
 pub use table::Table;

@@ -73,7 +73,7 @@ pub struct PoolHandle {
 }
 
 /// The maps of a pool that no table knows yet. Any thread can make them; the kernel clears their
-/// memory, which for the usual 21 MiB takes 5 to 20 ms.
+/// memory, which for the usual 21 MiB takes 5 to 20 ms. They are formatted.
 pub struct PoolMemory {
     layout: Layout,
     map: MapHandle,
@@ -106,6 +106,7 @@ impl PoolMemory {
             &options,
         )
         .doing(format!("making a packet pool of {} bytes", layout.memory_bytes()))?;
+        PoolView::open(&map, geometry)?.format(&[]);
         Ok(Self { layout, map, waker })
     }
 }
@@ -185,11 +186,9 @@ impl Substrate {
     /// No free pool number, or the kernel's error. Then there is none of them.
     pub fn enter_pools(&self, memory: Vec<PoolMemory>) -> Result<Vec<PoolHandle>, Error> {
         let named = self.free_pools().zip(memory);
-        let pools = named.map(|(id, memory)| {
-            PoolView::open(&memory.map, memory.layout.geometry)?.format(&[]);
-            Ok(PoolHandle::new(id, memory.layout, memory.map, memory.waker))
-        });
-        let pools = pools.collect::<Result<Vec<PoolHandle>, Error>>()?;
+        let pools =
+            named.map(|(id, memory)| PoolHandle::new(id, memory.layout, memory.map, memory.waker));
+        let pools: Vec<PoolHandle> = pools.collect();
         let Some(first) = pools.first() else { return Err(Error::Full("packet pool")) };
         let table = Kind::of(&first.layout).table();
         let ids: Vec<u32> = pools.iter().map(|pool| pool.id).collect();

@@ -1,12 +1,14 @@
 //! Ports: the receive program on a device, and the way out.
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use europa_port::{Namespace, in_namespace};
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::layout::{self, MAX_PORTS, NONE, PORT_PROBES, PORT_STRIDE};
 use crate::substrate::{Doing, Error, Hook, Substrate, attach, device_of, is_taken, pin};
+use crate::table::Table;
 
 /// How the receive program is attached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +48,29 @@ impl PortAttachment {
     }
 }
 
-impl Substrate {
-    /// Attaches the receive program to device `ifindex` of `namespace` as port `id`,
-    /// and makes the device a way out.
+/// Attaches the receive program to devices of one namespace. Any thread can: for a veth, the kernel
+/// takes 20 ms.
+pub struct Attacher {
+    /// The namespace's inode.
+    inode: u64,
+    /// The namespace's number in the table of ports.
+    number: u32,
+    xdp: OwnedFd,
+    tc: Option<OwnedFd>,
+    ways_out: Vec<MapHandle>,
+    ports: Table<layout::Port>,
+    directory: PathBuf,
+}
+
+impl Attacher {
+    /// Attaches the receive program to device `ifindex` of `namespace` as port `id`, and makes the
+    /// device a way out.
     ///
     /// # Errors
-    /// No room in the tables, a program that is there already, or the driver's error.
-    pub fn attach_port(
-        &mut self,
+    /// Another namespace, no room in the tables, a program that is there already, or the driver's
+    /// error.
+    pub fn attach(
+        &self,
         id: u32,
         namespace: &Namespace,
         ifindex: u32,
@@ -61,7 +78,11 @@ impl Substrate {
         mode: PortMode,
         local_sender: bool,
     ) -> Result<PortAttachment, Error> {
-        let number = self.receive_programs(namespace)?.number;
+        if namespace.inode != self.inode {
+            return Err(std::io::Error::from(std::io::ErrorKind::NotFound))
+                .doing("entering the port's namespace, which is another one now");
+        }
+        let number = self.number;
         let place = places(ifindex, number)
             .find(|place| self.ports.get(*place).ifindex == 0)
             .ok_or(Error::Full("port"))?;
@@ -77,43 +98,87 @@ impl Substrate {
                 ..Default::default()
             },
         );
-        let ways_out = [self.map("devices"), self.map("cage_devices")];
-        let programs = &self.receive[&namespace.inode];
-        let attached = in_namespace(namespace, || {
-            if mode != PortMode::Generic {
-                // Resolved in the namespace of the thread that writes it.
-                for table in ways_out {
-                    table
-                        .update(&id.to_ne_bytes(), &ifindex.to_ne_bytes(), MapFlags::ANY)
-                        .doing("entering a port into the table of ways out")?;
-                }
-            }
-            let (program, hook) = match (mode, &programs.tc) {
-                (PortMode::Native, _) => (&programs.xdp, Hook::Xdp(libbpf_sys::XDP_FLAGS_DRV_MODE)),
-                (PortMode::Generic, _) => {
-                    (&programs.xdp, Hook::Xdp(libbpf_sys::XDP_FLAGS_SKB_MODE))
-                }
-                (PortMode::Tc, Some(tc)) => (tc, Hook::Ingress),
-                (PortMode::Tc, None) => return Err(Error::NoTc),
-            };
-            if mode == PortMode::Tc && is_taken(ifindex) {
-                return Err(Error::Busy);
-            }
-            match attach(program.as_fd(), ifindex, hook) {
-                Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => Err(Error::Busy),
-                other => other.doing("attaching the receive program"),
-            }
-        })
-        .doing("entering the port's namespace")
-        .flatten();
+        let attached = in_namespace(namespace, || self.attach_here(id, ifindex, mode))
+            .doing("entering the port's namespace")
+            .flatten();
         let pinned = attached.and_then(|link| {
-            pin(&link, &self.pin_of(id)).doing("pinning the receive program's attachment")?;
+            pin(&link, &pin_of(&self.directory, id))
+                .doing("pinning the receive program's attachment")?;
             Ok(PortAttachment::new(id, place, link, None))
         });
         if pinned.is_err() {
-            self.forget_port(id, place);
+            for table in &self.ways_out {
+                let _ = table.delete(&id.to_ne_bytes());
+            }
+            self.ports.set(place, layout::Port::default());
         }
         pinned
+    }
+
+    /// The same, in the namespace of the device.
+    fn attach_here(&self, id: u32, ifindex: u32, mode: PortMode) -> Result<OwnedFd, Error> {
+        if mode != PortMode::Generic {
+            // Resolved in the namespace of the thread that writes it.
+            for table in &self.ways_out {
+                table
+                    .update(&id.to_ne_bytes(), &ifindex.to_ne_bytes(), MapFlags::ANY)
+                    .doing("entering a port into the table of ways out")?;
+            }
+        }
+        let (program, hook) = match (mode, &self.tc) {
+            (PortMode::Native, _) => (&self.xdp, Hook::Xdp(libbpf_sys::XDP_FLAGS_DRV_MODE)),
+            (PortMode::Generic, _) => (&self.xdp, Hook::Xdp(libbpf_sys::XDP_FLAGS_SKB_MODE)),
+            (PortMode::Tc, Some(tc)) => (tc, Hook::Ingress),
+            (PortMode::Tc, None) => return Err(Error::NoTc),
+        };
+        if mode == PortMode::Tc && is_taken(ifindex) {
+            return Err(Error::Busy);
+        }
+        match attach(program.as_fd(), ifindex, hook) {
+            Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => Err(Error::Busy),
+            other => other.doing("attaching the receive program"),
+        }
+    }
+}
+
+impl Substrate {
+    /// Attaches ports in a namespace, whose receive program is loaded at first use.
+    ///
+    /// # Errors
+    /// The kernel's error, or no descriptor is left.
+    pub fn attacher(&mut self, namespace: &Namespace) -> Result<Attacher, Error> {
+        let what = "duplicating a descriptor";
+        let ways_out = [self.map("devices"), self.map("cage_devices")].map(MapHandle::try_from);
+        let ways_out = ways_out.into_iter().collect::<Result<_, _>>().doing(what)?;
+        let (ports, directory) = (self.ports.clone(), self.directory().to_path_buf());
+        let programs = self.receive_programs(namespace)?;
+        Ok(Attacher {
+            inode: namespace.inode,
+            number: programs.number,
+            xdp: programs.xdp.try_clone().doing(what)?,
+            tc: programs.tc.as_ref().map(OwnedFd::try_clone).transpose().doing(what)?,
+            ways_out,
+            ports,
+            directory,
+        })
+    }
+
+    /// Attaches the receive program to device `ifindex` of `namespace` as port `id`,
+    /// and makes the device a way out.
+    ///
+    /// # Errors
+    /// No room in the tables, a program that is there already, or the driver's error.
+    pub fn attach_port(
+        &mut self,
+        id: u32,
+        namespace: &Namespace,
+        ifindex: u32,
+        mac: [u8; 6],
+        mode: PortMode,
+        local_sender: bool,
+    ) -> Result<PortAttachment, Error> {
+        let attacher = self.attacher(namespace)?;
+        attacher.attach(id, namespace, ifindex, mac, mode, local_sender)
     }
 
     /// Takes the receive program off a port.
@@ -174,11 +239,11 @@ impl Substrate {
         self.ports.set(place, layout::Port::default());
     }
 
-    pub(crate) fn pin_of(&self, port: u32) -> std::path::PathBuf {
-        self.directory().join(format!("port_{port}"))
+    pub(crate) fn pin_of(&self, port: u32) -> PathBuf {
+        pin_of(self.directory(), port)
     }
 
-    pub(crate) fn driver_pin_of(&self, port: u32) -> std::path::PathBuf {
+    pub(crate) fn driver_pin_of(&self, port: u32) -> PathBuf {
         self.directory().join(format!("port_{port}_driver"))
     }
 
@@ -198,6 +263,11 @@ impl Substrate {
             .atomic_u32(port.place, std::mem::offset_of!(layout::Port, all))
             .store(entry.all, std::sync::atomic::Ordering::Release);
     }
+}
+
+/// Where the attachment of a port is pinned.
+fn pin_of(directory: &Path, port: u32) -> PathBuf {
+    directory.join(format!("port_{port}"))
 }
 
 /// The places of the port table in which device `ifindex` of a namespace may stand, as `port_of` in

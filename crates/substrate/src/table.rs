@@ -44,6 +44,13 @@ unsafe impl Plain for crate::layout::Worker {}
 // SAFETY: as above.
 unsafe impl Plain for crate::layout::Tap {}
 
+impl<T> Clone for Table<T> {
+    /// A second handle to the same entries.
+    fn clone(&self) -> Self {
+        Self { mapping: self.mapping.clone(), entries: self.entries, of: PhantomData }
+    }
+}
+
 impl<T: Plain> Table<T> {
     /// Maps the array map behind `fd`, which has `entries` elements of `T`.
     ///
