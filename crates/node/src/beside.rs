@@ -112,7 +112,7 @@ impl Context {
     /// on after that.
     pub(crate) fn beside<T: Send + 'static>(
         &self,
-        name: &str,
+        name: &'static str,
         work: impl FnOnce() -> T + Send + 'static,
         then: impl FnOnce(&mut Node, T) + Send + 'static,
     ) -> Result<JoinHandle<()>, NodeError> {
@@ -120,7 +120,7 @@ impl Context {
         let thread = std::thread::Builder::new().name(name.to_owned());
         let work = move || {
             let result = work();
-            control.tell(move |node| {
+            control.tell_as(name, move |node| {
                 then(node, result);
                 node.change.goes_on();
             });
@@ -164,7 +164,9 @@ mod tests {
     fn a_step_waits_as_long_as_a_thread_works() {
         let documents = Arc::new(Documents::default());
         let (go, goes) = std::sync::mpsc::channel::<()>();
-        let thread = std::thread::spawn(move || drop(goes.recv()));
+        let thread = std::thread::spawn(move || {
+            let _ = goes.recv();
+        });
         let mut work: Work<u8> = Work::UnderWay(thread);
         assert!(matches!(work.result(&purpose(&documents), drop), Err(Stop::NotNow(_))));
         assert!(work.is_under_way());

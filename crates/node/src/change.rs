@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use europa_api::Documents;
-use europa_control::{Accepted, Engine, Outcome, Plan, Question, Submission, Ticket, Time, Verdict};
+use europa_control::{
+    Accepted, Engine, Outcome, Plan, Question, Submission, Ticket, Time, Verdict,
+};
 
 pub(crate) use self::checker::{Checker, Trial};
 use self::plans::PlanThread;

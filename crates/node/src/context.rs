@@ -1,4 +1,4 @@
-//! What all parts of a node use and none changes.
+//! The facts and tools that all parts of a node use, and that no part changes.
 
 use std::fs::{self, File, OpenOptions};
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ pub struct Settings {
     pub ssh_at: Option<SocketAddr>,
 }
 
-/// See the file. The node shares it, so nobody can write its fields.
+/// See the file. The node shares it, so no code can write its fields.
 pub(crate) struct Context {
     pub(crate) instance: Instance,
     pub(crate) lifetime: Lifetime,

@@ -3,6 +3,7 @@
 //! The loop alone owns the node's state. Other threads send closures; the loop runs them and
 //! answers. A closure must be short: long work becomes a job, whose reply is kept until it is done.
 
+use std::any::type_name;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
@@ -16,7 +17,23 @@ use tokio::sync::oneshot;
 use crate::node::Node;
 use crate::{Doing, NodeError};
 
-type Work = Box<dyn FnOnce(&mut Node) + Send>;
+/// Work for the loop.
+pub(crate) struct Work {
+    /// The code that sends it.
+    pub(crate) name: &'static str,
+    run: Box<dyn FnOnce(&mut Node) + Send>,
+}
+
+impl Work {
+    fn new<W: FnOnce(&mut Node) + Send + 'static>(name: &'static str, run: W) -> Self {
+        Self { name, run: Box::new(run) }
+    }
+
+    /// Does it.
+    pub(crate) fn run(self, node: &mut Node) {
+        (self.run)(node);
+    }
+}
 
 /// The waiting request.
 pub(crate) type Reply<T> = oneshot::Sender<T>;
@@ -49,9 +66,18 @@ fn gone() -> ProblemDetails {
 
 impl Control {
     /// Has the loop run a closure without an answer.
-    pub(crate) fn tell(&self, work: impl FnOnce(&mut Node) + Send + 'static) {
+    pub(crate) fn tell<W: FnOnce(&mut Node) + Send + 'static>(&self, work: W) {
+        self.tell_as(type_name::<W>(), work);
+    }
+
+    /// The same, under a name for the log.
+    pub(crate) fn tell_as(
+        &self,
+        name: &'static str,
+        work: impl FnOnce(&mut Node) + Send + 'static,
+    ) {
         // A loop that has ended does nothing any more.
-        let _ = self.send(Box::new(work));
+        let _ = self.send(Work::new(name, work));
     }
 
     fn send(&self, work: Work) -> Result<(), ProblemDetails> {
@@ -62,25 +88,26 @@ impl Control {
     }
 
     /// Has the loop answer a question.
-    pub(crate) async fn ask<T: Send + 'static>(
+    pub(crate) async fn ask<T: Send + 'static, Q: FnOnce(&mut Node) -> T + Send + 'static>(
         &self,
-        question: impl FnOnce(&mut Node) -> T + Send + 'static,
+        question: Q,
     ) -> Result<T, ProblemDetails> {
-        self.ask_later(|node, reply| {
+        let (reply, answer) = oneshot::channel();
+        self.send(Work::new(type_name::<Q>(), |node| {
             // The caller may be gone.
             let _ = reply.send(question(node));
-        })
-        .await
+        }))?;
+        answer.await.map_err(|_| gone())
     }
 
     /// Has the loop answer a question of a thread, which waits so long at most.
-    pub(crate) fn wait<T: Send + 'static>(
+    pub(crate) fn wait<T: Send + 'static, Q: FnOnce(&mut Node) -> T + Send + 'static>(
         &self,
         time: Duration,
-        question: impl FnOnce(&mut Node) -> T + Send + 'static,
+        question: Q,
     ) -> Result<T, ProblemDetails> {
         let (reply, answer) = sync_channel(1);
-        self.send(Box::new(move |node| {
+        self.send(Work::new(type_name::<Q>(), move |node| {
             // The caller may have gone.
             let _ = reply.send(question(node));
         }))?;
@@ -88,22 +115,32 @@ impl Control {
     }
 
     /// Has the loop begin something that is answered when it is done.
-    pub(crate) async fn ask_later<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(&mut Node, Reply<T>) + Send + 'static,
-    ) -> Result<T, ProblemDetails> {
+    pub(crate) async fn ask_later<T, Q>(&self, question: Q) -> Result<T, ProblemDetails>
+    where
+        T: Send + 'static,
+        Q: FnOnce(&mut Node, Reply<T>) + Send + 'static,
+    {
         let (reply, answer) = oneshot::channel();
-        self.send(Box::new(move |node| question(node, reply)))?;
+        self.send(Work::new(type_name::<Q>(), move |node| question(node, reply)))?;
         answer.await.map_err(|_| gone())
     }
 }
 
 impl Inbox {
-    /// All work that has come.
-    pub(crate) fn take(&self) -> Vec<Work> {
+    /// The work that has come is about to be taken.
+    pub(crate) fn open(&self) {
         // Not blocking: it is an eventfd opened so.
         let _ = read(&*self.wake, &mut [0; 8]);
-        self.work.try_iter().collect()
+    }
+
+    /// The next work that has come.
+    pub(crate) fn next(&self) -> Option<Work> {
+        self.work.try_recv().ok()
+    }
+
+    /// Some work is left for the next turn, which follows at once.
+    pub(crate) fn leave(&self) {
+        let _ = write(&*self.wake, &1u64.to_ne_bytes());
     }
 }
 

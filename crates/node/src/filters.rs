@@ -33,11 +33,11 @@ use europa_filter::MOST_INTERFACES;
 use europa_switch::{Batch, NOWHERE};
 use serde::{Deserialize, Serialize};
 
-pub use self::actor::OwnChanges;
 use self::actor::FilterActor;
+pub use self::actor::OwnChanges;
 pub(crate) use self::actor::{OwnWrite, WAYS_AT_ONCE, WayOrder, ended};
-pub(crate) use self::filtering::Filtering;
 use self::entries::count;
+pub(crate) use self::filtering::Filtering;
 pub(crate) use self::index::Fresh;
 use self::index::Index;
 use self::numbers::Numbers;

@@ -48,8 +48,8 @@ pub(crate) use self::remove::remove;
 pub use self::run::note_code;
 use self::run::{Commands, run};
 pub(crate) use self::show::exist;
-pub use self::show::{inside_of, namespace_of};
 use self::show::text;
+pub use self::show::{inside_of, namespace_of};
 pub(crate) use self::survey::{HostDrift, look};
 use crate::beside::{Purpose, Work};
 use crate::change::Change;
@@ -134,7 +134,12 @@ impl Hosts {
         let Some(ended) = self.trimming.result(&purpose, drop)? else {
             context.kept.forget(HOSTS);
             let work = self.work(context, &purpose, remove::trim);
-            return Err(self.trimming.begin(context, purpose, |node| &mut node.hosts.trimming, work));
+            return Err(self.trimming.begin(
+                context,
+                purpose,
+                |node| &mut node.hosts.trimming,
+                work,
+            ));
         };
         let gone = |name: &String| ended.contains(name);
         for (_, mut shell) in self.running.extract_if(.., |(name, _)| gone(name)) {

@@ -10,11 +10,11 @@ use europa_control::Stop;
 use europa_substrate::Substrate;
 
 use self::load::Loading;
+use crate::NodeError;
 use crate::beside::{Purpose, Work};
 use crate::context::Context;
-use crate::switch::Switching;
-use crate::NodeError;
 use crate::routers::watch_receivers;
+use crate::switch::Switching;
 
 /// See the file.
 #[derive(Default)]

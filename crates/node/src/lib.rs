@@ -43,8 +43,8 @@
 //! | `doctor`   | what this machine can and cannot do, and what follows            |
 
 mod backoff;
-mod beside;
 mod bell;
+mod beside;
 mod body;
 mod cages;
 mod capture;
@@ -87,6 +87,7 @@ mod wires;
 mod witness;
 
 pub use cages::try_in_kernel;
+pub use context::Settings;
 pub use doors::OpenedDoor;
 pub use events::{By, Events, now};
 pub use filters::OwnChanges;
@@ -96,7 +97,6 @@ pub use hosts::{
     note_code as note_host_code,
 };
 pub use instance::{Instance, Lifetime};
-pub use context::Settings;
 pub use node::run;
 pub use requests::Requests;
 

@@ -62,7 +62,7 @@ impl LinkTunnels {
         self.told.borrow_mut().clear();
     }
 
-    /// When next hops are to be looked at, every so often.
+    /// The next time for a look at next hops, every so often.
     pub(crate) fn due(&self, every: Duration) -> Instant {
         self.looked + every
     }

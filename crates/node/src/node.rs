@@ -1,7 +1,7 @@
 //! The node's process: one loop over children, requests, jobs and timers.
 //!
 //! Each field of [`Node`] is a part, which owns its state: only its own folder can write it. The loop
-//! waits, and passes what has happened on to the parts.
+//! waits, and passes messages on to the parts.
 //!
 //! | file        | concern                                                    |
 //! |-------------|------------------------------------------------------------|
@@ -11,7 +11,7 @@
 //! | `steps`     | steps from the actual to the desired state                 |
 //! | `switch`    | a switch is started, and told all objects                  |
 //! | `filters`   | what the actor of filters asks the loop for                |
-//! | `follow`    | what stands beside routers follows documents and devices   |
+//! | `follow`    | queues, meters and watches follow documents and devices    |
 //! | `adopt`     | takes over the processes of a killed node                  |
 //! | `restore`   | starts the stored objects again                            |
 //! | `show`      | descriptions and counters of all objects                   |
@@ -166,7 +166,7 @@ impl Node {
         Ok(said(0) == Some(true))
     }
 
-    /// Passes on what has happened, and what is due.
+    /// Passes messages on, and does the work that is due.
     fn take_turn(&mut self, inbox: &Inbox, turn: &mut Turn) {
         // Answers before ends: a router that refuses its configuration says why and goes.
         self.routers.hear(&self.context, &mut self.change);
@@ -188,9 +188,15 @@ impl Node {
         self.follow_tunnels();
         self.watch();
         turn.did("the watch");
-        for work in inbox.take() {
-            work(self);
-            turn.did("a request");
+        inbox.open();
+        while let Some(work) = inbox.next() {
+            let name = work.name;
+            work.run(self);
+            turn.did(name);
+            if turn.is_enough() {
+                inbox.leave();
+                break;
+            }
         }
         // Last, as it takes its time.
         self.refill_pools();

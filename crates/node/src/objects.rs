@@ -310,8 +310,7 @@ pub(crate) fn tell_pool_of(
     let of = if router.plan.is_inline() { PoolOf::Inline } else { PoolOf::Process };
     let worker = switch.worker_of(router.number);
     let (pool_id, busy) = (pool.id, router.plan.busy);
-    let order =
-        Order::AddPool { pool: pool_id, slots, slot_bytes, interfaces, of, worker, busy };
+    let order = Order::AddPool { pool: pool_id, slots, slot_bytes, interfaces, of, worker, busy };
     switch.order(&order, &[pool.as_fd(), pool.waker()?.as_fd(), router.wake.rung.as_fd()])?;
     Ok(())
 }

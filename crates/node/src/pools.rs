@@ -139,11 +139,7 @@ impl Pools {
     }
 
     /// Pools that a step waits for have been made, or not.
-    fn have_needed(
-        &mut self,
-        substrate: Option<&Substrate>,
-        made: Result<Vec<PoolMemory>, Error>,
-    ) {
+    fn have_needed(&mut self, substrate: Option<&Substrate>, made: Result<Vec<PoolMemory>, Error>) {
         self.needed = false;
         let Some(substrate) = substrate else { return };
         match made.and_then(|memory| substrate.enter_pools(memory)) {
@@ -201,13 +197,13 @@ impl Pools {
     }
 }
 
-/// So many spare pools of a geometry there are to be.
+/// The wanted number of spare pools of a geometry.
 fn wanted(geometry: Geometry) -> usize {
     let bytes = u64::from(geometry.slots) * u64::from(geometry.slot_bytes);
     (SPARE_BYTES / bytes.max(1)).clamp(1, SPARE) as usize
 }
 
-/// The first geometry in use of which too few pools are there, and how many are to be made.
+/// The first geometry in use that has too few spare pools, and how many are missing.
 fn wanting<There: Iterator<Item = Geometry>>(
     there: impl Fn() -> There,
     mut in_use: impl Iterator<Item = Geometry>,

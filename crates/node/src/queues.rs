@@ -1,18 +1,21 @@
 //! Queues of ports: the documents' settings in the switch's form, and the counters in memory that
 //! the switch writes.
+//!
+//! `stats`: reads the counters.
 
-use std::collections::HashMap;
+mod stats;
+
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
-use europa_api::stats::QueueStats;
 use europa_api::{Documents, Queue, QueuePolicy, Queues};
+use europa_plan::RouterPlan;
 use europa_pool::Mapping;
-use europa_queue::{
-    Cause, Codel, Limit, Policy, QueueSettings, Rate, Red, Share, Statistics, bucket_ns,
-};
+use europa_queue::{Codel, Limit, Policy, QueueSettings, Rate, Red, Share};
 use europa_switch::orders::{Answer, Order, PortQueues, QueueOf, RouterQueues, SliceQueues};
 use europa_switch::{QUEUE_BYTES, SHARE_PACKETS};
 
+pub(crate) use self::stats::Counters;
 use crate::kept::Kept;
 use crate::ports::Port;
 use crate::routers::Router;
@@ -162,21 +165,57 @@ struct Managed {
     port: u32,
     name: String,
     /// The last order to the switch. None if it knows nothing.
-    told: Option<PortQueues>,
+    told: Option<Arc<PortQueues>>,
     /// Where it counts.
-    places: Vec<u32>,
+    places: Arc<Vec<u32>>,
     memory: OwnedFd,
     statistics: Mapping,
 }
 
 /// All ports with queues.
 #[derive(Default)]
-pub(crate) struct PortsQueues(Vec<Managed>);
+pub(crate) struct PortsQueues {
+    all: Vec<Managed>,
+    /// The sources of what the switch has been told.
+    seen: Option<Seen>,
+}
+
+/// The sources of the settings of queues.
+struct Seen {
+    documents: Arc<Documents>,
+    /// Numbers and rates of ports.
+    ports: Vec<(u32, Option<u64>)>,
+    /// Plans of routers, and the numbers of their interfaces.
+    routers: Vec<(Arc<RouterPlan>, Vec<u32>)>,
+}
+
+impl Seen {
+    fn new(documents: &Arc<Documents>, ports: &[Port], routers: &[Router]) -> Self {
+        let of = |router: &Router| (router.wanted.clone(), router.interfaces.clone());
+        Self {
+            documents: documents.clone(),
+            ports: ports.iter().map(|port| (port.id, port.rate_bits)).collect(),
+            routers: routers.iter().map(of).collect(),
+        }
+    }
+
+    /// Whether they are the same. Costs little, however many queues there are.
+    fn is(&self, documents: &Arc<Documents>, ports: &[Port], routers: &[Router]) -> bool {
+        let same = |((plan, interfaces), router): (&(Arc<RouterPlan>, Vec<u32>), &Router)| {
+            Arc::ptr_eq(plan, &router.wanted) && *interfaces == router.interfaces
+        };
+        Arc::ptr_eq(&self.documents, documents)
+            && self.routers.len() == routers.len()
+            && self.ports.iter().copied().eq(ports.iter().map(|port| (port.id, port.rate_bits)))
+            && self.routers.iter().zip(routers).all(same)
+    }
+}
 
 impl PortsQueues {
     /// The switch has no queues, or their numbers are unknown.
     pub(crate) fn forget(&mut self) {
-        self.0.iter_mut().for_each(|managed| managed.told = None);
+        self.all.iter_mut().for_each(|managed| managed.told = None);
+        self.seen = None;
     }
 
     /// Makes the switch's queues the desired ones. Costs little if they are.
@@ -185,10 +224,14 @@ impl PortsQueues {
         kept: &Kept,
         switch: &mut Switch,
         ports: &[Port],
-        documents: &Documents,
+        documents: &Arc<Documents>,
         routers: &[Router],
     ) -> Result<(), NodeError> {
-        self.0.retain(|managed| {
+        if self.seen.as_ref().is_some_and(|seen| seen.is(documents, ports, routers)) {
+            return Ok(());
+        }
+        self.seen = None;
+        self.all.retain(|managed| {
             let stays = ports.iter().any(|port| port.id == managed.port);
             if !stays {
                 kept.forget_memory(&memory_name(managed.port));
@@ -203,12 +246,13 @@ impl PortsQueues {
         let mut queued = interfaces.filter(|interface| !interface.queues.is_empty()).peekable();
         let nobody = queued.peek().is_none();
         for port in ports {
-            let there = self.0.iter().any(|managed| managed.port == port.id);
+            let there = self.all.iter().any(|managed| managed.port == port.id);
             if there || !nobody || port.rate_bits.is_some() || reserved(port) {
                 let wanted = of_port(port, documents, routers);
                 self.tell(kept, switch, port, wanted)?;
             }
         }
+        self.seen = Some(Seen::new(documents, ports, routers));
         Ok(())
     }
 
@@ -219,11 +263,11 @@ impl PortsQueues {
         port: &Port,
         wanted: Option<PortQueues>,
     ) -> Result<(), NodeError> {
-        let found = self.0.iter().position(|managed| managed.port == port.id);
+        let found = self.all.iter().position(|managed| managed.port == port.id);
         let place = match (found, &wanted) {
             (None, None) => return Ok(()),
             (Some(place), None) => {
-                self.0.remove(place);
+                self.all.remove(place);
                 switch.order(&Order::Queues { port: port.id, queues: None }, &[])?;
                 kept.forget_memory(&memory_name(port.id));
                 return Ok(());
@@ -235,147 +279,30 @@ impl PortsQueues {
                     .doing("mapping statistics of queues")?;
                 let (port, name) = (port.id, port.name.clone());
                 let new =
-                    Managed { port, name, told: None, places: Vec::new(), memory, statistics };
-                self.0.push(new);
-                self.0.len() - 1
+                    Managed { port, name, told: None, places: Arc::default(), memory, statistics };
+                self.all.push(new);
+                self.all.len() - 1
             }
         };
-        let Some(managed) = self.0.get_mut(place) else { return Ok(()) };
-        if managed.told == wanted {
+        let Some(managed) = self.all.get_mut(place) else { return Ok(()) };
+        if managed.told.as_deref() == wanted.as_ref() {
             return Ok(());
         }
         // Sent once, for any answer: a refusal now is a refusal later.
-        managed.told.clone_from(&wanted);
+        managed.told = wanted.clone().map(Arc::new);
         let order = Order::Queues { port: port.id, queues: wanted };
         match switch.order(&order, &[managed.memory.as_fd()])? {
-            Answer::Places(places) => managed.places = places,
+            Answer::Places(places) => managed.places = Arc::new(places),
             other => {
                 return Err(NodeError::Refused(format!("the switch answered {other:?}")));
             }
         }
         Ok(())
     }
-
-    /// Counters of packets, in all queues and each.
-    pub(crate) fn stats(&self, routers: &[Router]) -> Vec<QueueStats> {
-        let mut names = HashMap::new();
-        for router in routers {
-            let all = router.plan.interfaces.iter().zip(&router.interfaces);
-            names.extend(all.map(|(interface, id)| (*id, interface.name.as_str())));
-        }
-        self.0.iter().flat_map(|managed| managed.stats(&names)).collect()
-    }
 }
 
 fn memory_name(port: u32) -> String {
     format!("queues.{port}")
-}
-
-impl Managed {
-    fn read(&self, place: u32) -> Statistics {
-        let words = self.statistics.words(0, QUEUE_BYTES / 8).unwrap_or_default();
-        Statistics::read(words, place)
-    }
-
-    fn stats(&self, names: &HashMap<u32, &str>) -> Vec<QueueStats> {
-        let Some(told) = &self.told else { return Vec::new() };
-        let mut places = self.places.iter().copied();
-        let mut all = vec![self.one(europa_queue::Id::PORT.index())];
-        for slice in &told.slices {
-            let slice_at = all.len();
-            let Some(place) = places.next() else { return all };
-            let mut of_slice = self.one(place);
-            of_slice.slice = Some(slice.name.clone());
-            all.push(of_slice);
-            for router in &slice.routers {
-                let router_at = all.len();
-                let Some(place) = places.next() else { return all };
-                let mut of_router = self.one(place);
-                of_router.slice = Some(slice.name.clone());
-                of_router.router = Some(router.name.clone());
-                all.push(of_router);
-                for queue in &router.queues {
-                    let Some(place) = places.next() else { return all };
-                    let of_queue = QueueStats {
-                        slice: Some(slice.name.clone()),
-                        router: Some(router.name.clone()),
-                        interface: names.get(&queue.interface).map(|name| (*name).to_owned()),
-                        queue: Some(queue.number),
-                        ..self.one(place)
-                    };
-                    // Classes have no waiting times of their own.
-                    for at in [0, slice_at, router_at] {
-                        if let Some(class) = all.get_mut(at) {
-                            add_waits(&mut class.waited, &of_queue.waited);
-                        }
-                    }
-                    all.push(of_queue);
-                }
-            }
-        }
-        for one in &mut all {
-            one.waited_p50_ns = percentile(&one.waited, 0.5);
-            one.waited_p99_ns = percentile(&one.waited, 0.99);
-        }
-        all
-    }
-
-    fn one(&self, place: u32) -> QueueStats {
-        let read = self.read(place);
-        let drops = read.drops.iter().zip(Cause::COUNTED);
-        let waited = read.waited.iter().enumerate();
-        QueueStats {
-            port: self.name.clone(),
-            packets: read.packets,
-            bytes: read.bytes,
-            waiting: read.waiting,
-            waiting_bytes: read.waiting_bytes,
-            peak: read.peak,
-            peak_bytes: read.peak_bytes,
-            marks: read.marks,
-            drops: drops
-                .filter(|(count, _)| **count > 0)
-                .map(|(count, cause)| (told(cause).to_owned(), *count))
-                .collect(),
-            dropped_bytes: read.dropped_bytes,
-            waited: waited
-                .filter(|(_, count)| **count > 0)
-                .map(|(bucket, count)| (bucket_ns(bucket), *count))
-                .collect(),
-            ..QueueStats::default()
-        }
-    }
-}
-
-fn told(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Packets => "queue full of packets",
-        Cause::Bytes => "queue full of bytes",
-        Cause::Early => "random early detection",
-        Cause::Delay => "waited too long",
-        Cause::Share => "slice's or router's limit",
-        Cause::Room => "port full",
-        Cause::Gone => "no such queue",
-    }
-}
-
-fn add_waits(sum: &mut Vec<(u64, u64)>, more: &[(u64, u64)]) {
-    for (ns, count) in more {
-        match sum.binary_search_by_key(ns, |(ns, _)| *ns) {
-            Ok(at) => sum[at].1 += count,
-            Err(at) => sum.insert(at, (*ns, *count)),
-        }
-    }
-}
-
-fn percentile(waited: &[(u64, u64)], part: f64) -> u64 {
-    let wanted = part * waited.iter().map(|(_, count)| count).sum::<u64>() as f64;
-    let mut sum = 0;
-    let found = waited.iter().find(|(_, count)| {
-        sum += count;
-        sum as f64 >= wanted
-    });
-    found.map_or(0, |(ns, _)| *ns)
 }
 
 #[cfg(test)]

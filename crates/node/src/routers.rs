@@ -42,10 +42,10 @@ use europa_sandbox::Child;
 
 pub(crate) use self::around::Around;
 pub(crate) use self::change::DRAIN;
+use self::placement::Placement;
+pub(crate) use self::placement::watch as watch_receivers;
 pub(crate) use self::process::{Asked, Process};
 pub(crate) use self::router::{ANOTHER_VERSION, Router};
-pub(crate) use self::placement::watch as watch_receivers;
-use self::placement::Placement;
 
 /// See the file.
 #[derive(Default)]
@@ -87,7 +87,7 @@ impl Routers {
         processes.zip(said).for_each(|(process, said)| process.says.set(said));
     }
 
-    /// When one is to be started again, or has not answered for too long.
+    /// The time of the next start, or at which an answer is too late.
     pub(crate) fn due(&self) -> Option<Instant> {
         let starts = self.all.iter().filter_map(|router| router.due);
         let processes = self.all.iter().flat_map(Router::processes);
@@ -121,10 +121,7 @@ impl Routers {
 }
 
 /// The interface that has a port of a link, and its number.
-fn interface_on<'a>(
-    routers: &'a mut [Router],
-    port: &str,
-) -> Option<(&'a mut InterfacePlan, u32)> {
+fn interface_on<'a>(routers: &'a mut [Router], port: &str) -> Option<(&'a mut InterfacePlan, u32)> {
     routers.iter_mut().find_map(|router| {
         let mut all = router.plan.interfaces.iter_mut().zip(&router.interfaces);
         let found = all.find(|(planned, _)| planned.to.is_port(port));

@@ -161,7 +161,8 @@ impl SlowPaths {
             self.trim(instance, kept, &documents)?;
             let missing = self.missing(instance, &documents, ports)?;
             let work = move || Ok(missing.make());
-            let begun = self.making.begin(context, purpose, |node| &mut node.slow_paths.making, work);
+            let begun =
+                self.making.begin(context, purpose, |node| &mut node.slow_paths.making, work);
             return Err(begun);
         };
         Ok(self.keep(instance, kept, &documents, made)?)

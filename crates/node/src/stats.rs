@@ -15,11 +15,15 @@ use europa_switch::orders::{
 };
 use nix::time::{ClockId, clock_gettime};
 
+use crate::queues::Counters;
+
 /// Counters that have been gathered so far.
 #[derive(Default)]
 pub(crate) struct Gathered {
-    /// Those of the node, its hosts and queues.
+    /// Those of the node and its hosts.
     pub(crate) stats: NodeStats,
+    /// Those of queues, still to be read.
+    pub(crate) queues: Counters,
     pub(crate) switch: OfSwitch,
     /// Routers whose counters are still missing.
     pub(crate) routers: Vec<RouterId>,
@@ -63,7 +67,8 @@ impl From<StatsOfSwitch> for OfSwitch {
 impl Gathered {
     /// Everything, as users read it.
     pub(crate) fn told(self, switch: &OfSwitch) -> NodeStats {
-        let Self { mut stats, of_routers, of_hosts, .. } = self;
+        let Self { mut stats, queues, of_routers, of_hosts, .. } = self;
+        stats.queues = queues.read();
         let ends = of_routers.iter().flat_map(|(_, ends)| ends).chain(&of_hosts);
         let links = ends.filter_map(|end| {
             let found = switch.links.get(&end.interface)?;

@@ -94,12 +94,12 @@ impl Switching {
         self.revival.restarts()
     }
 
-    /// What outlives a process, if there was one.
+    /// The memory and descriptors that outlive a process, if there was one.
     pub(crate) fn lasting(&self) -> Option<&Lasting> {
         self.lasting.as_ref()
     }
 
-    /// What outlives a process, and the switch that runs.
+    /// The memory and descriptors that outlive a process, and the switch that runs.
     pub(crate) fn with_lasting(&mut self) -> Result<(&Lasting, Option<&mut Switch>), NodeError> {
         let lasting = self.lasting.as_ref().ok_or_else(not_up)?;
         Ok((lasting, self.running.as_mut()))
@@ -162,12 +162,12 @@ impl Switching {
         self.revival.due().or(self.begun.as_ref().map(|_| Instant::now() + LOADING))
     }
 
-    /// When it is to be started again.
+    /// The time of its next start.
     pub(crate) fn next_due(&self) -> Option<Instant> {
         self.revival.due()
     }
 
-    /// Whether it is to be started again now. This is asked once.
+    /// Whether it must be started again now. This is asked once.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         self.revival.is_due(now)
     }

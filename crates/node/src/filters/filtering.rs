@@ -92,11 +92,7 @@ impl Filtering {
     }
 
     /// A slice's rules, and how often each has counted.
-    pub(crate) fn list(
-        &self,
-        slice: String,
-        reply: Reply<Result<FilterList, ProblemDetails>>,
-    ) {
+    pub(crate) fn list(&self, slice: String, reply: Reply<Result<FilterList, ProblemDetails>>) {
         self.actor.list(slice, reply);
     }
 

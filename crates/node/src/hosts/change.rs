@@ -78,11 +78,15 @@ mod tests {
 
     #[test]
     fn commands_are_started_where_they_differ() {
-        let made = hosts("kind: host\nname: a\nrun: [x]\n---\nkind: host\nname: b\nrun: [y]\n");
-        let wanted = hosts(
-            "kind: host\nname: c\nrun: [z]\n---\nkind: host\nname: b\nrun: [other]\n---\n\
-             kind: host\nname: a\nrun: [x]\n",
-        );
+        let of = |all: &[(&str, &str)]| {
+            let texts = all.iter().map(|(name, run)| {
+                let on = format!("{{eth0: {{link: l{name}, addresses: [10.0.0.1/24]}}}}");
+                format!("kind: host\nname: {name}\nrun: [{run}]\ninterfaces: {on}\n")
+            });
+            hosts(&texts.collect::<Vec<_>>().join("---\n"))
+        };
+        let made = of(&[("a", "x"), ("b", "y")]);
+        let wanted = of(&[("c", "z"), ("b", "other"), ("a", "x")]);
         let found = other_commands(&made, &wanted);
         // Host c is not made yet.
         let found: Vec<_> =

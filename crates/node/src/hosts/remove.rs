@@ -12,11 +12,7 @@ use super::record::{Moved, outside, own, read_records, records, refused, write_r
 use crate::{Doing, Instance, NodeError};
 
 /// Moves devices of the machine back to this namespace.
-fn move_back(
-    host: &str,
-    inside: &Namespace,
-    moved: Vec<Moved>,
-) -> Result<(), NodeError> {
+fn move_back(host: &str, inside: &Namespace, moved: Vec<Moved>) -> Result<(), NodeError> {
     let here = Namespace::current().doing("opening our network namespace")?;
     for Moved { inside: inner, before, was_up } in moved {
         let back = move_device(inside, &inner, &here, &before)

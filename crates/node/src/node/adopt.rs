@@ -101,7 +101,7 @@ impl Node {
         Ok(true)
     }
 
-    /// What the adopted objects have in the tables.
+    /// The entries that the adopted objects have in the tables.
     fn claims(&self) -> Claims {
         let relays = &self.relays;
         let of_routers = self.routers.iter().flat_map(|r| r.interfaces.iter().copied());

@@ -1,4 +1,4 @@
-//! What the actor of filters asks the loop for: orders to the switch, and writing down.
+//! Requests of the actor of filters to the loop: orders to the switch, and writing down.
 
 use europa_api::rest::{FilterChanged, ProblemDetails};
 use europa_switch::orders::Order;

@@ -1,4 +1,4 @@
-//! What stands beside routers follows documents and devices.
+//! Queues, meters, programs and watches follow documents and devices.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -90,7 +90,7 @@ impl Node {
         }
     }
 
-    /// When that is to be done next.
+    /// The time of the next look.
     pub(super) fn tunnels_due(&self) -> Option<Instant> {
         self.routers.have_tunnels().then(|| self.tunnels.due(TUNNELS_EVERY))
     }

@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use europa_api::{Documents, Port as PortDocument};
-use europa_control::{
-    Commit, Machine, Note, Question, Stop, Taken, Ticket, Verdict,
-};
+use europa_control::{Commit, Machine, Note, Question, Stop, Taken, Ticket, Verdict};
 use europa_plan::{
     Actual, ActualPort, ActualRouter, Desired, Failure, Namespaces, RouterId, RouterPlan, Step,
 };
 use europa_slowpath::namespace;
 
 use super::Node;
+use super::turns::Turns;
 use crate::change::{Checker, Trial};
 use crate::ports::Port;
 use crate::store::Store;
@@ -82,16 +81,19 @@ impl Machine for Node {
     }
 
     fn probe(&mut self) {
+        let piece = Turns::piece();
         self.probe_ports();
+        self.turns.did("the look at ports", piece);
     }
 
     fn actual(&self) -> Actual {
+        let piece = Turns::piece();
         let routers = self.routers.iter().map(|router| ActualRouter {
             plan: router.wanted.clone(),
             astray: router.astray,
             half: router.half,
         });
-        Actual {
+        let actual = Actual {
             ports: self.ports.iter().map(actual_port).collect(),
             hosts: self.hosts.made().clone(),
             slow_paths: self.slow_paths.documents().collect::<BTreeMap<RouterId, _>>(),
@@ -104,7 +106,9 @@ impl Machine for Node {
             parked: self.filters.parked(),
             // One that has ended is started again by itself.
             switch: self.switch.runs() || self.switch.due().is_some(),
-        }
+        };
+        self.turns.did("the actual state", piece);
+        actual
     }
 
     fn plan(&mut self, question: Question) {
@@ -116,9 +120,15 @@ impl Machine for Node {
     }
 
     fn admit(&mut self, desired: &Desired) -> Result<(), Failure> {
-        self.filters.check(&desired.documents)?;
-        meters::check(&desired.documents)?;
-        Ok(slices::check(&desired.documents, &self.context.cgroups, self.context.cores.len())?)
+        let piece = Turns::piece();
+        let (cgroups, cores) = (&self.context.cgroups, self.context.cores.len());
+        let admitted = self
+            .filters
+            .check(&desired.documents)
+            .and_then(|()| meters::check(&desired.documents))
+            .and_then(|()| slices::check(&desired.documents, cgroups, cores));
+        self.turns.did("admission", piece);
+        Ok(admitted?)
     }
 
     fn check(&mut self, plans: &[Arc<RouterPlan>]) -> Result<(), Failure> {
@@ -147,23 +157,35 @@ impl Machine for Node {
     }
 
     fn want(&mut self, documents: &Arc<Documents>) {
+        let piece = Turns::piece();
         self.filters.want(documents);
         self.change.want(documents);
+        self.turns.did("other documents", piece);
     }
 
     fn take(&mut self, step: &Step, ahead: &VecDeque<Step>, ticket: Ticket) -> Result<Taken, Stop> {
-        self.take_step(step, ahead, ticket)
+        let piece = Turns::piece();
+        let taken = self.take_step(step, ahead, ticket);
+        self.turns.did(name_of(step), piece);
+        taken
     }
 
     fn settle(&mut self) -> Result<(), Failure> {
-        unless_gone(self.follow_queues())?;
-        // An object that is reported as done is in its tables.
-        self.follow();
-        Ok(())
+        let piece = Turns::piece();
+        let queued = unless_gone(self.follow_queues());
+        if queued.is_ok() {
+            // An object that is reported as done is in its tables.
+            self.follow();
+        }
+        self.turns.did("queues and meters", piece);
+        Ok(queued?)
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.ports.warnings().chain(self.change.documents().warnings()).collect()
+        let piece = Turns::piece();
+        let warnings = self.ports.warnings().chain(self.change.documents().warnings()).collect();
+        self.turns.did("warnings", piece);
+        warnings
     }
 
     fn commit(&mut self, commit: Commit) {
@@ -178,7 +200,9 @@ impl Machine for Node {
 
     fn note(&mut self, note: Note<'_>) {
         match note {
-            Note::Missing(port, why) => self.context.events.warn("port", port, "Missing", why.to_owned()),
+            Note::Missing(port, why) => {
+                self.context.events.warn("port", port, "Missing", why.to_owned())
+            }
             Note::Applied(what) => self.context.events.note("node", "", "Applied", what.to_owned()),
             Note::Failed(why) => self.context.events.warn("node", "", "Failed", why.to_owned()),
             Note::TakenBack([]) => {
@@ -194,5 +218,27 @@ impl Machine for Node {
                 self.context.events.note("node", "", "Restored", format!("{running} routers run"));
             }
         }
+    }
+}
+
+/// The name of a kind of step.
+fn name_of(step: &Step) -> &'static str {
+    match step {
+        Step::RemoveRouter(_) => "removal of a router",
+        Step::RemoveRelay(_) => "removal of a relay",
+        Step::ClosePort(_) => "removal of a port",
+        Step::TrimHosts { .. } => "removal of hosts",
+        Step::MakeHosts { .. } => "hosts",
+        Step::ChangeSlowPaths { .. } => "slow paths",
+        Step::OpenPort(_) => "a port",
+        Step::ChangePort { .. } => "change of a port",
+        Step::AdaptPort { .. } => "adaption of a port",
+        Step::StartSwitch => "the switch",
+        Step::ChangeFilters { .. } => "filters",
+        Step::ImpairRelay { .. } => "change of a relay",
+        Step::AddRouter(_) => "a router",
+        Step::UpdateRouter { .. } => "change of a router",
+        Step::MakeRelay(_) => "a relay",
+        Step::StartSlowPaths => "programs of slow paths",
     }
 }

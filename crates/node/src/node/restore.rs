@@ -38,7 +38,12 @@ impl Node {
             })?;
             checked.complete();
             let count = documents.len();
-            self.context.events.note("node", "", "Restoring", format!("{count} documents of the last run"));
+            self.context.events.note(
+                "node",
+                "",
+                "Restoring",
+                format!("{count} documents of the last run"),
+            );
         }
         let (stored, documents) = (Arc::new(documents), Arc::new(checked));
         let accepted = Accepted { revision, stored, documents: documents.clone() };

@@ -15,8 +15,8 @@ use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
 };
 
-use super::restore::Found;
 use super::Node;
+use super::restore::Found;
 use crate::context::{Context, Settings};
 use crate::control::queue;
 use crate::doors::Doors;

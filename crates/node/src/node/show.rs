@@ -83,7 +83,6 @@ impl Node {
             at_ns,
             hosts: self.hosts.stats().to_vec(),
             tunnels,
-            queues: self.queues.stats(&self.routers),
             switch_restarts: self.switch.restarts(),
             switch: switch.as_ref().map(|switch| SwitchStats {
                 cpu_ns: switch_cpu_ns,
@@ -100,6 +99,7 @@ impl Node {
         };
         Gathered {
             stats,
+            queues: self.queues.counters(&self.routers),
             switch: switch.map(OfSwitch::from).unwrap_or_default(),
             routers: self.routers.iter().map(|router| router.plan.name.clone()).collect(),
             ports: self.ports.iter().map(|port| port.name.clone()).collect(),

@@ -60,9 +60,7 @@ impl Node {
                 Ok(())
             }
             Step::AddRouter(plan) => {
-                let is_alike = |step: &&Step| {
-                    matches!(step, Step::AddRouter(other) if other.geometry == plan.geometry)
-                };
+                let is_alike = |step: &&Step| matches!(step, Step::AddRouter(other) if other.geometry == plan.geometry);
                 let ahead = ahead.iter().filter(is_alike).count();
                 self.pools.stock_up(&self.context, plan.geometry, ahead)?;
                 self.captures.expect_others();
@@ -146,11 +144,7 @@ impl Node {
     }
 
     /// Gives a router another fast path, in the process that runs.
-    fn update_router(
-        &mut self,
-        to: &Arc<RouterPlan>,
-        ticket: Ticket,
-    ) -> Result<Taken, NodeError> {
+    fn update_router(&mut self, to: &Arc<RouterPlan>, ticket: Ticket) -> Result<Taken, NodeError> {
         self.captures.expect_others();
         self.tunnels.open_all(to)?;
         let (routers, mut around) = self.with_routers();

@@ -117,10 +117,7 @@ impl Node {
 }
 
 /// Sends all rules to a switch that was adopted or has just been started, and waits for it.
-pub(super) fn load_filters_now(
-    objects: Objects<'_>,
-    switch: &mut Switch,
-) -> Result<(), NodeError> {
+pub(super) fn load_filters_now(objects: Objects<'_>, switch: &mut Switch) -> Result<(), NodeError> {
     let (done, outcome) = sync_channel(1);
     let then = move |loaded| drop(done.send(loaded));
     if !objects.filters.load(switch, false, then)? {

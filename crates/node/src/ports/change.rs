@@ -71,7 +71,7 @@ impl Ports {
         Ok(())
     }
 
-    /// The devices of these ports are to be made again.
+    /// The devices of these ports must be made again.
     pub(crate) fn lose(&mut self, names: &[Name]) {
         for port in self.all.iter_mut().filter(|port| names.iter().any(|lost| **lost == *port.name))
         {

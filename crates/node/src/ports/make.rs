@@ -11,7 +11,8 @@ use crate::context::Context;
 use crate::{NodeError, wires};
 
 impl Ports {
-    /// Opens a port and attaches it. The switch and the interfaces on it are still to be told.
+    /// Opens a port and attaches it, in a thread: the kernel takes its time. The switch and the
+    /// interfaces on it do not know it yet.
     pub(crate) fn open(
         &mut self,
         context: &Context,
@@ -19,10 +20,16 @@ impl Ports {
         purpose: Purpose,
         document: &europa_api::Port,
     ) -> Result<(), Stop> {
-        let undo = |port: Port| drop(port.undo.undo());
+        let undo = |mut port: Port| {
+            if let Some(attachment) = port.attachment.take() {
+                let _ = substrate.detach_port(attachment);
+            }
+            let _ = port.undo.undo();
+        };
         let opened = match self.opening.result(&purpose, undo) {
             Ok(None) => return Err(self.begin_to_open(context, substrate, purpose, document)?),
             Ok(Some(port)) => {
+                note_attached(context, &port);
                 self.all.push(port);
                 Ok(())
             }
@@ -30,14 +37,13 @@ impl Ports {
             Err(failed) => Err(failed),
         };
         self.note(context)?;
-        opened?;
-        Ok(self.attach_last(context, substrate)?)
+        opened
     }
 
     fn begin_to_open(
         &mut self,
         context: &Context,
-        substrate: &Substrate,
+        substrate: &mut Substrate,
         purpose: Purpose,
         document: &europa_api::Port,
     ) -> Result<Stop, NodeError> {
@@ -46,38 +52,32 @@ impl Ports {
         if !is_wire {
             self.note_and(context, Some(Port::before(document)?))?;
         }
+        let attacher = substrate.attacher(&Port::namespace(document)?)?;
         let (document, asks) = (document.clone(), can_ask(substrate));
         let instance = context.instance.clone();
         let work = move || {
             if is_wire {
                 wires::make(&instance, &document)?;
             }
-            Port::open(id, &document, asks)
+            let mut port = Port::open(id, &document, asks)?;
+            match port.attach(&attacher) {
+                Ok(()) => Ok(port),
+                Err(error) => {
+                    let _ = port.undo.undo();
+                    Err(error)
+                }
+            }
         };
         Ok(self.opening.begin(context, purpose, |node| &mut node.ports.opening, work))
     }
+}
 
-    /// Attaches the port that was opened last.
-    fn attach_last(
-        &mut self,
-        context: &Context,
-        substrate: &mut Substrate,
-    ) -> Result<(), NodeError> {
-        let Some(port) = self.all.last_mut() else { return Ok(()) };
-        if let Err(error) = port.attach(substrate) {
-            if let Some(port) = self.all.pop() {
-                let _ = port.undo.undo();
-            }
-            self.note(context)?;
-            return Err(error);
-        }
-        for limitation in &port.limitations {
-            tracing::warn!("port {}: {limitation}", port.name);
-        }
-        let message = format!("{} ({}), MTU {}", port.device.name, port.device.kind, port.mtu);
-        context.events.note("port", &port.name, "Attached", message);
-        Ok(())
+fn note_attached(context: &Context, port: &Port) {
+    for limitation in &port.limitations {
+        tracing::warn!("port {}: {limitation}", port.name);
     }
+    let message = format!("{} ({}), MTU {}", port.device.name, port.device.kind, port.mtu);
+    context.events.note("port", &port.name, "Attached", message);
 }
 
 /// The smallest number from 1 on that no port has.

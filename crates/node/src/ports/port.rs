@@ -16,7 +16,11 @@ use crate::leftovers::Noted;
 use crate::{Doing, NodeError};
 
 /// A field of a port's document that the machine refuses.
-pub(super) fn fault(document: &europa_api::Port, field: &str, why: impl std::fmt::Display) -> Fault {
+pub(super) fn fault(
+    document: &europa_api::Port,
+    field: &str,
+    why: impl std::fmt::Display,
+) -> Fault {
     Fault::new(Key::new("port", document.name.to_string()), &[field], why)
 }
 

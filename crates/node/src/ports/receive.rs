@@ -2,7 +2,7 @@
 
 use europa_api::Receive;
 use europa_port::{Device, Kind, Peer, Sent, sent_by_peer};
-use europa_substrate::{PortAttachment, PortMode, Substrate, has_tc};
+use europa_substrate::{Attacher, PortAttachment, PortMode, Substrate, has_tc};
 
 use super::port::{Port, fault};
 use crate::NodeError;
@@ -38,13 +38,13 @@ pub(super) fn mode(generic: bool, tc: bool) -> PortMode {
 
 impl Port {
     /// Attaches the receive program.
-    pub(super) fn attach(&mut self, substrate: &mut Substrate) -> Result<(), NodeError> {
+    pub(super) fn attach(&mut self, attacher: &Attacher) -> Result<(), NodeError> {
         // The sender to a software device may be on this machine, or its host.
         let local_sender = match &self.device.kind {
             Kind::Physical { driver } => driver == "virtio_net",
             _ => true,
         };
-        let attached = substrate.attach_port(
+        let attached = attacher.attach(
             self.id,
             &self.device.namespace,
             self.device.index,

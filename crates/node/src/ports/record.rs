@@ -4,8 +4,8 @@ use europa_port::{Limitation, Sent, counter_socket, open_socket};
 use europa_substrate::{PortMode, Substrate};
 use serde::{Deserialize, Serialize};
 
-use super::receive::mode;
 use super::port::{Port, find, losses, rate};
+use super::receive::mode;
 use crate::NodeError;
 use crate::leftovers::Noted;
 

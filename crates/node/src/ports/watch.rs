@@ -12,22 +12,22 @@ use crate::events::Events;
 /// How often they are looked at.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// What a look at all devices has found.
+/// The result of a look at all devices.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// A port is to be opened again, or others can send other packets now.
+    /// A port must be opened again, or others can send other packets now.
     pub(crate) come: bool,
     /// Ports whose lines are down now.
     pub(crate) lost: Vec<String>,
 }
 
 impl Ports {
-    /// When they are to be looked at.
+    /// The time of the next look.
     pub(crate) fn watch_due(&self) -> Instant {
         self.watched + EVERY
     }
 
-    /// Whether they are to be looked at now. This is asked once each time.
+    /// Whether it is time for a look. This is asked once each time.
     pub(crate) fn is_watch_due(&mut self) -> bool {
         let is_due = self.watched.elapsed() >= EVERY;
         if is_due {

@@ -1,3 +1,4 @@
+use super::stats::{add_waits, percentile};
 use super::*;
 
 #[test]

@@ -6,8 +6,8 @@ use europa_plan::{Tunnel, vxlan_header};
 use europa_router::orders::Order;
 use europa_substrate::Substrate;
 
-use super::process::Asked;
 use super::Routers;
+use super::process::Asked;
 use crate::NodeError;
 use crate::ports::{Port, Ports};
 

@@ -30,11 +30,7 @@ impl Routers {
         added
     }
 
-    fn try_add(
-        &mut self,
-        around: &mut Around<'_>,
-        plan: Arc<RouterPlan>,
-    ) -> Result<(), NodeError> {
+    fn try_add(&mut self, around: &mut Around<'_>, plan: Arc<RouterPlan>) -> Result<(), NodeError> {
         around.tunnels.open_all(&plan)?;
         let context = around.context;
         let group = if plan.is_inline() { None } else { context.router_group(&plan.name) };
@@ -102,11 +98,7 @@ impl Routers {
     }
 
     /// Starts a process for a router. It waits for its settings.
-    pub(super) fn spawn(
-        &self,
-        around: &Around<'_>,
-        router: &Router,
-    ) -> Result<Process, NodeError> {
+    pub(super) fn spawn(&self, around: &Around<'_>, router: &Router) -> Result<Process, NodeError> {
         let context = around.context;
         let cores = self.cores_for(&context.cores, router);
         router.spawn(context.log(&router.plan.name)?, &cores)

@@ -23,11 +23,7 @@ impl Routers {
     }
 
     /// Ends a router and frees its resources, as far as it still has them.
-    fn take_away(
-        &self,
-        around: &mut Around<'_>,
-        router: &mut Router,
-    ) -> Result<(), NodeError> {
+    fn take_away(&self, around: &mut Around<'_>, router: &mut Router) -> Result<(), NodeError> {
         if let Some(successor) = router.successor.take() {
             successor.discard(around, "it is removed");
         }

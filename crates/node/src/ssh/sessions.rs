@@ -226,7 +226,9 @@ impl Sessions {
             return;
         }
         // A loop that is busy is asked again soon.
-        let Ok(documents) = self.control.wait(LOOK, |node| node.change.accepted().documents.clone()) else {
+        let Ok(documents) =
+            self.control.wait(LOOK, |node| node.change.accepted().documents.clone())
+        else {
             return;
         };
         for session in self.lock().all.values_mut() {

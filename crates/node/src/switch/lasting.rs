@@ -34,7 +34,11 @@ pub(super) struct WorkerParts {
 }
 
 impl WorkerParts {
-    pub(super) fn program(&self, substrate: &Substrate, worker: u32) -> Result<&OwnedFd, NodeError> {
+    pub(super) fn program(
+        &self,
+        substrate: &Substrate,
+        worker: u32,
+    ) -> Result<&OwnedFd, NodeError> {
         if let Some(program) = self.program.get() {
             return Ok(program);
         }

@@ -10,7 +10,7 @@ use europa_port::Namespace;
 use europa_sandbox::cgroup::Group;
 use europa_sandbox::{Child, Exit, Identity, SpawnSpec, spawn};
 use europa_substrate::Substrate;
-use europa_switch::orders::{Answer, Order, START_DESCRIPTORS, SwitchStats, Served};
+use europa_switch::orders::{Answer, Order, START_DESCRIPTORS, Served, SwitchStats};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 

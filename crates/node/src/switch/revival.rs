@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(revival.due(), Some(now + PAUSE));
         revival.try_again(now + PAUSE);
         assert_eq!(revival.due(), Some(now + PAUSE));
-        // What a former node has counted goes on.
+        // The count of a former node goes on.
         revival.was_started(7);
         revival.was_started(3);
         revival.counts();
