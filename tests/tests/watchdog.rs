@@ -1,5 +1,6 @@
 //! The node's loop serves requests between two turns: no turn takes long, however many objects there are.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::time::{Duration, Instant};
@@ -55,7 +56,7 @@ fn documents(hosts: usize) -> String {
     text
 }
 
-/// Lines of the node's log about the longest turns so far.
+/// Lines of the node's log about the longest turns so far, one of each cause.
 fn longest_of(node: &Node) -> Vec<String> {
     let log = fs::read_to_string(node.directory().join("log/node.log")).unwrap_or_default();
     let took = |line: &str| -> Option<(u64, String)> {
@@ -64,7 +65,13 @@ fn longest_of(node: &Node) -> Vec<String> {
     };
     let mut all: Vec<_> = log.lines().filter_map(took).collect();
     all.sort();
-    all.into_iter().rev().take(5).map(|(_, said)| said).collect()
+    let cause = |said: &str| -> String {
+        let causes = said.split(", of which ").skip(1);
+        causes.filter_map(|one| Some(one.rsplitn(3, ' ').nth(2)?.to_owned() + ", ")).collect()
+    };
+    let mut seen = HashSet::new();
+    let new = all.into_iter().rev().filter(|(_, said)| seen.insert(cause(said)));
+    new.take(12).map(|(_, said)| said).collect()
 }
 
 /// Turns of the loop stay short while it has 65,520 ways and more than 1,000 hosts, and while these
