@@ -19,6 +19,8 @@ const DEVICES: [&str; 7] = ["full", "net/tun", "null", "random", "tty", "urandom
 /// Files in `/proc` by which root changes or reads the whole machine.
 const READ_ONLY: [&str; 6] = ["bus", "fs", "irq", "sys", "sysrq-trigger", "acpi"];
 const HIDDEN: [&str; 5] = ["kcore", "keys", "latency_stats", "sched_debug", "timer_list"];
+/// The list of names.
+const HOSTS: &str = "/etc/hosts";
 /// Mount point of the machine's files while the host's root directory is made.
 const MACHINE: &str = "/.machine";
 
