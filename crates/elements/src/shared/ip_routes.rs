@@ -26,9 +26,9 @@ pub(crate) struct IpRoutes {
     hops: Hops<u32>,
     drops: u64,
     batch: Addresses,
-    /// Numbers of the routes in the order of their insertion, if the table is shown in it.
+    /// Numbers of the routes in the order in which they came, if the table is shown in it.
     order: Option<HashMap<europa_packet::Ipv4Prefix, u64>>,
-    /// Routes added so far.
+    /// Routes that came so far.
     came: u64,
 }
 
@@ -46,18 +46,18 @@ impl Default for Addresses {
     }
 }
 
-/// Reads `ADDRESS/MASK` and the next hops.
+/// Reads `ADDRESS/MASK` and a way.
 fn route(text: &str, names: &Names) -> Option<Route> {
     let (prefix, way) = text.trim().split_once(char::is_whitespace)?;
     Some(Route { prefix: Ipv4Prefix::parse(prefix, names)?, way: Way::parse(way, names)? })
 }
 
-/// Reads the prefix at the beginning; ignores the rest, which may be a route.
+/// Reads the prefix at the beginning; the rest may be a route, and is not read.
 fn prefix(text: &str) -> Option<Ipv4Prefix> {
     Ipv4Prefix::parse(text.split_whitespace().next()?, &Names::default())
 }
 
-/// A prefix in the form of the table: no bits after the mask.
+/// A prefix as the table wants it: no bits behind the mask.
 fn key(prefix: Ipv4Prefix) -> Option<europa_packet::Ipv4Prefix> {
     europa_packet::Ipv4Prefix::new(prefix.network().into(), prefix.length).ok()
 }
@@ -71,12 +71,12 @@ enum Command {
 }
 
 impl IpRoutes {
-    /// Shows the table in the order of insertion.
+    /// Has the table shown in the order in which routes came.
     pub(crate) fn keep_order(&mut self) {
         self.order.get_or_insert_default();
     }
 
-    /// Adds or changes a route. Returns its former next hops.
+    /// Adds or changes a route. Returns where it led before.
     fn insert(&mut self, route: &Route) -> Result<Option<Way<u32>>, String> {
         let full = || "too many different next hops".to_owned();
         let prefix = key(route.prefix).ok_or("bad prefix")?;
@@ -207,26 +207,7 @@ impl IpRoutes {
         Ok(routes.into_iter().filter_map(line).collect())
     }
 
-    /// Lines about the routes within a prefix, or about all.
-    fn lines(&self, within: &str) -> Result<String, HandlerError> {
-        let parameter = within;
-        let within = if parameter.is_empty() { "0.0.0.0/0" } else { parameter };
-        let wanted = || HandlerError::value("table", parameter, "ADDRESS/MASK");
-        let within = prefix(within).and_then(key).ok_or_else(wanted)?;
-        let inside = self.table.iter().filter(|(prefix, _)| {
-            prefix.prefix_len() >= within.prefix_len() && within.contains(prefix.addr())
-        });
-        let line = |(prefix, number): (europa_packet::Ipv4Prefix, NextHop)| {
-            let way = self.hops.way(number.get())?.show('\t');
-            Some(format!("{}/{}\t{way}\n", prefix.addr(), prefix.prefix_len()))
-        };
-        let Some(order) = &self.order else { return Ok(inside.filter_map(line).collect()) };
-        let mut routes: Vec<_> = inside.collect();
-        routes.sort_by_key(|(prefix, _)| order.get(prefix).copied());
-        Ok(routes.into_iter().filter_map(line).collect())
-    }
-
-    /// Makes one change. Returns its inverse.
+    /// One change; returns its inverse.
     fn change(
         &mut self,
         command: Command,
@@ -289,13 +270,7 @@ impl IpRoutes {
         *self = IpRoutes { drops: self.drops, order, ..IpRoutes::default() };
     }
 
-    /// Removes all routes.
-    fn flush(&mut self) {
-        let order = self.order.is_some().then(HashMap::new);
-        *self = IpRoutes { drops: self.drops, order, ..IpRoutes::default() };
-    }
-
-    /// Makes several changes, or none if one fails.
+    /// Several changes; none of them if one cannot be made.
     fn control(&mut self, text: &str, outputs: usize) -> Result<(), HandlerError> {
         let mut undo = Vec::new();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -350,7 +325,7 @@ pub(crate) fn bad_line(line: &str) -> HandlerError {
     HandlerError::value("load", line, "set or remove")
 }
 
-/// Carries out each valid line of a text. Returns the errors of the others.
+/// Carries out each possible line of a text; returns the errors of the others.
 pub(crate) fn load(
     text: &str,
     mut change: impl FnMut(&str) -> Result<(), HandlerError>,
