@@ -82,7 +82,7 @@ fn one_lab_over_three_nodes() {
     cluster.settles();
     crosses(&cluster);
 
-    // etcd stands still: routers go on, also on a node that is restarted; changes are refused.
+    // etcd is stopped: routers still forward, also on a restarted node; changes are refused.
     let etcd = cluster.etcd_process();
     kill(etcd, Signal::SIGSTOP).expect("etcd");
     let start = Instant::now();

@@ -21,7 +21,7 @@ fn receives_by(line: &Line, port: &str) -> String {
     by.unwrap_or_else(|| panic!("no `receives_by` in {port}")).to_owned()
 }
 
-/// Waits until a port receives so.
+/// Waits until a port receives with the method `by`.
 fn await_receiving(line: &Line, port: &str, by: &str) {
     let start = Instant::now();
     while receives_by(line, port) != by {

@@ -20,7 +20,7 @@ pub(crate) struct Few<A> {
     starts: Box<[A; PLACES]>,
     /// Answers: next hops, 0 for none.
     hops: Box<[u16; PLACES]>,
-    /// The first step of a search: half of how many places are searched, a power of two.
+    /// The first step of a search: half the number of searched places, a power of two.
     half: usize,
 }
 

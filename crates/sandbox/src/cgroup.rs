@@ -30,10 +30,10 @@ const WEIGHT: u64 = 1000;
 /// The same for kernels that forget the time that a group has used. With 100, a killed router is
 /// back after 49 instead of 44 ms beside busy hosts.
 const FORGOTTEN_WEIGHT: u64 = 200;
-/// These kernels forget it whenever the group's weight on a CPU changes, which happens at each turn
-/// of a quota: 6d71a9c61604 in 6.13 and stable kernels since 6.12, reverted in 7.0. A heavy group
-/// then keeps ordinary processes and kernel threads from the CPU (measured: two slices with quotas
-/// and two without, all spinning: 118 s; as heavy as two processes: 0.1 s).
+/// These kernels forget the used time whenever the group's weight on a CPU changes, which happens
+/// at each turn of a quota: 6d71a9c61604 in 6.13 and stable kernels since 6.12, reverted in 7.0. A
+/// heavy group then keeps ordinary processes and kernel threads from the CPU (measured: two slices
+/// with quotas and two without, all spinning: 118 s; as heavy as two processes: 0.1 s).
 const FORGETFUL: std::ops::Range<(u64, u64)> = (6, 12)..(7, 0);
 
 /// A resource that the kernel can account and limit.

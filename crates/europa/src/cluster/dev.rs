@@ -136,7 +136,7 @@ pub(super) fn dev(nodes: u8, name: &str) -> Result<ExitCode, Failure> {
     let lock = lock(name)?;
     clean(name)?;
     fs::create_dir_all(folder(name))?;
-    // The lock's file is a new one.
+    // `clean` removed the file of the lock, so the new file is locked.
     drop(lock);
     let _lock = self::lock(name)?;
     let stop = Arc::new(AtomicBool::new(false));

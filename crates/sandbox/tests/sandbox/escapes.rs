@@ -33,13 +33,13 @@ pub(crate) struct Escape {
 /// Represents the address of "/etc/passwd"; addresses are not constants, so `inside::resolve`
 /// inserts it.
 pub(crate) const PASSWD: usize = usize::MAX - 1;
-/// Same, of "/".
+/// Represents the address of "/".
 pub(crate) const ROOT: usize = usize::MAX - 2;
-/// Same, of "/new", which does not exist.
+/// Represents the address of "/new", which does not exist.
 pub(crate) const NEW: usize = usize::MAX - 5;
-/// Same, of 256 zero bytes.
+/// Represents the address of 256 zero bytes.
 pub(crate) const ZEROES: usize = usize::MAX - 3;
-/// Same, of a `struct sockaddr_in` of 127.0.0.1 port 1.
+/// Represents the address of a `struct sockaddr_in` with 127.0.0.1 port 1.
 pub(crate) const LOCALHOST: usize = usize::MAX - 4;
 
 const fn all(
