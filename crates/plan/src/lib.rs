@@ -7,7 +7,8 @@
 //! | `facts`      | the machine's facts, and why a change is refused               |
 //! | `actual`     | the actual state                                               |
 //! | `desired`    | the desired state of documents                                 |
-//! | `steps`      | steps from the actual to the desired state, in order           |
+//! | `steps`      | one step: its subjects, its needs and its inverse              |
+//! | `differ`     | all steps from the actual to the desired state, in order       |
 //! | `told`       | the same for users: the output of a dry run                    |
 //! | `routers`    | routers as documents want them                                 |
 //! | `router`     | one router, and how a running one becomes another              |
@@ -30,6 +31,7 @@ mod actual;
 mod builtin;
 mod cage;
 mod desired;
+mod differ;
 mod difference;
 mod facts;
 mod far;
@@ -54,6 +56,7 @@ pub mod wires;
 pub use actual::{Actual, ActualPort, ActualRouter, same_device};
 pub use cage::CagePlan;
 pub use desired::{Desired, Namespaces, ports};
+pub use differ::diff;
 pub use difference::difference;
 pub use facts::{Facts, Failure, PortFacts};
 pub use far::FarEnd;
@@ -63,5 +66,5 @@ pub use needs::Needs;
 pub use relays::{RelayPlan, relays};
 pub use router::{Place, RouterChange, RouterPlan, text};
 pub use routers::routers;
-pub use steps::{Step, Subject, diff};
+pub use steps::{Step, Subject};
 pub use told::{changes, list};
