@@ -109,7 +109,10 @@ impl History {
         self.machine.seed(operation.seed);
         self.machine.faulty = operation.faulty;
         match &operation.what {
-            What::Apply(choice) => self.apply(choice),
+            What::Apply(choice) => self.apply(choice, None),
+            What::Meanwhile(choice) => {
+                self.apply(choice, Some(&mut Rng::with_seed(operation.seed)))
+            }
             What::DryRun(choice) => self.dry_run(choice),
             What::Two(one, other) => self.two(one, other),
             What::Kill => {
@@ -191,7 +194,9 @@ impl History {
         }
     }
 
-    fn apply(&mut self, choice: &Choice) -> Held {
+    /// Applies documents. With `meanwhile`, another program changes objects while their plan is
+    /// computed, and the node notices it.
+    fn apply(&mut self, choice: &Choice, meanwhile: Option<&mut Rng>) -> Held {
         let (submission, kept) = self.submission(choice, false);
         let before = self.machine.world.store.kept();
         // A device that is away may come back meanwhile: then more is missing than before.
@@ -202,7 +207,13 @@ impl History {
         if self.plant == Some(Plant::CommitBeforeEffect) {
             self.commit_at_once(&submission, &kept);
         }
+        let is_settled = self.engine.is_settled();
         let answer = self.submit(submission);
+        if let Some(rng) = meanwhile.filter(|_| is_settled) {
+            self.go_on()?;
+            self.machine.by_hand(rng);
+            self.machine.remember();
+        }
         let outcome = self.wait_for(&answer)?;
         self.holds(outcome, &before, &kept)
     }

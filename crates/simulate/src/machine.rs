@@ -5,6 +5,7 @@ mod outside;
 mod processes;
 mod steps;
 
+use std::cell::RefCell;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
@@ -74,8 +75,8 @@ pub(crate) struct SimMachine {
     sequence: u64,
     verdict: Option<Result<(), String>>,
     checking: bool,
-    /// Plans that are being computed, by ticket.
-    plans: BTreeMap<u64, Plan>,
+    /// Plans that are being computed, by ticket; for a planted fault with the state of the question.
+    plans: BTreeMap<u64, (Plan, Option<Actual>)>,
     rng: Rng,
     /// A failure has happened since the last request: the next documents are the former ones.
     failed: bool,
@@ -94,6 +95,8 @@ struct Lies {
     unrelayed: BTreeSet<PortId>,
     /// The state that it assumes, as it undoes nothing.
     imagined: Option<World>,
+    /// The state that a plan was asked for, which it takes for the present one once.
+    asked: RefCell<Option<Actual>>,
 }
 
 impl SimMachine {
@@ -195,7 +198,9 @@ impl SimMachine {
 
     /// A plan is computed.
     pub(crate) fn planned(&mut self, ticket: u64) -> Option<Plan> {
-        self.plans.remove(&ticket)
+        let (plan, asked) = self.plans.remove(&ticket)?;
+        self.lies.asked = RefCell::new(asked);
+        Some(plan)
     }
 
     /// Looks at a port's device.

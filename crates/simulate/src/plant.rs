@@ -29,10 +29,12 @@ pub enum Plant {
     LeakAtRestart,
     /// Numbered rules of a slice are forgotten although its removal is undone.
     RulesForgotten,
+    /// A plan is taken though the state has changed since its question.
+    LatePlan,
 }
 
 /// All planted faults, by name.
-pub const PLANTS: [(&str, Plant); 13] = [
+pub const PLANTS: [(&str, Plant); 14] = [
     ("commit-before-effect", Plant::CommitBeforeEffect),
     ("missing-inverse", Plant::MissingInverse),
     ("lost-order", Plant::LostOrder),
@@ -46,6 +48,7 @@ pub const PLANTS: [(&str, Plant); 13] = [
     ("astray-forgotten", Plant::AstrayForgotten),
     ("leak-at-restart", Plant::LeakAtRestart),
     ("rules-forgotten", Plant::RulesForgotten),
+    ("late-plan", Plant::LatePlan),
 ];
 
 impl Plant {

@@ -18,6 +18,8 @@ pub struct Operation {
 pub(super) enum What {
     Apply(Choice),
     DryRun(Choice),
+    /// Another program changes objects while the plan is computed.
+    Meanwhile(Choice),
     /// Two at a time; the second was checked against the state before the first.
     Two(Choice, Choice),
     Kill,
@@ -55,7 +57,14 @@ pub fn operations(seed: u64) -> Vec<Operation> {
             14 => What::KillSwitch,
             15 => What::KillRouter,
             16 => What::DeviceGoes(rng.u8(..4), rng.u8(1..40)),
-            17 | 18 => [What::ByHand, What::Wait][rng.usize(..2)].clone(),
+            17 | 18 => match rng.u8(..3) {
+                0 => What::ByHand,
+                1 => What::Wait,
+                _ => {
+                    choice = next(&choice, &mut rng);
+                    What::Meanwhile(choice.clone())
+                }
+            },
             _ => What::Number(rng.u8(..3)),
         };
         all.push(Operation { what, seed: rng.u64(..), faulty: rng.u8(..4) != 0 });

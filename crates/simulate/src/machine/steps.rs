@@ -17,6 +17,7 @@ use crate::world::{Process, SimRouter};
 
 impl Machine for SimMachine {
     fn probe(&mut self) {
+        self.lies.asked.take();
         if self.plant != Some(Plant::UnchangedMeansDone) {
             self.remember();
         }
@@ -27,6 +28,9 @@ impl Machine for SimMachine {
     }
 
     fn actual(&self) -> Actual {
+        if let Some(asked) = self.lies.asked.take() {
+            return asked;
+        }
         let mut actual = self.belief.clone();
         // A switch that has ended is restarted anyway.
         actual.switch |= self.timers.iter().any(|Reverse((_, _, e))| *e == Event::SwitchBack);
@@ -38,8 +42,9 @@ impl Machine for SimMachine {
             return;
         }
         let ticket = question.ticket().0;
+        let asked = (self.plant == Some(Plant::LatePlan)).then(|| self.actual());
         let plan = question.answer(|port| self.look(port));
-        self.plans.insert(ticket, plan);
+        self.plans.insert(ticket, (plan, asked));
         // Sometimes so late that the state has changed.
         let most_ms = if self.faulty && self.rng.u8(..16) == 0 { 3000 } else { 20 };
         let wait = self.soon(most_ms);
