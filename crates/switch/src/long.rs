@@ -5,8 +5,9 @@
 //! from the copy the header for the kernel: kind, size of a segment, place of the checksum. Only
 //! payload is read from the slot. A router that lies harms only its own packets.
 //!
-//! A device that segments accepts it uncut. For every other output the switch cuts it here, into
-//! slots of the same pool, so that all later stages get frames as on a wire.
+//! A device that segments accepts it uncut, and so does a router at the other end of a link that
+//! takes super-packets (`link`). For every other output the switch cuts it here, into slots of the same
+//! pool, so that all later stages get frames as on a wire.
 
 use europa_packet::checksum::{self, Sum};
 use europa_packet::{Header, Ipv4Header, Ipv6Header, TcpHeader, tcp};
