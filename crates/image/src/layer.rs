@@ -4,12 +4,14 @@
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::{self, Read};
+use std::mem;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use tar::EntryType;
 
 use crate::error::{at, wrong};
+use crate::extension::Extensions;
 use crate::store::Limits;
 use crate::tree::{Attributes, Tree, inside};
 
@@ -35,26 +37,30 @@ pub(crate) fn unpack(content: impl Read, tree: &Tree, left: &mut Left) -> io::Re
     let mut archive = tar::Archive::new(content);
     // Paths that this layer has put there, which its own whiteouts leave alone.
     let mut own: BTreeSet<PathBuf> = BTreeSet::new();
-    for entry in archive.entries()? {
+    let mut next = Extensions::default();
+    for entry in archive.entries()?.raw(true) {
         let mut entry = entry?;
-        let name = entry.path_bytes().into_owned();
-        let told = String::from_utf8_lossy(&name).into_owned();
         left.entries = left
             .entries
             .checked_sub(1)
             .ok_or_else(|| wrong("it has more files than an image may have"))?;
-        put(&mut entry, &name, (tree, &mut own), left).map_err(at(format!("{told:.200}")))?;
+        if next.take(&mut entry)? {
+            continue;
+        }
+        let extensions = mem::take(&mut next);
+        let told = String::from_utf8_lossy(&extensions.path(&entry)).into_owned();
+        put(&mut entry, &extensions, (tree, &mut own), left).map_err(at(format!("{told:.200}")))?;
     }
     Ok(())
 }
 
 fn put(
     entry: &mut tar::Entry<'_, impl Read>,
-    name: &[u8],
+    extensions: &Extensions,
     (tree, own): (&Tree, &mut BTreeSet<PathBuf>),
     left: &mut Left,
 ) -> io::Result<()> {
-    let path = inside(name)?;
+    let path = inside(&extensions.path(entry))?;
     let Some(last) = path.file_name() else { return Ok(()) };
     if last.as_bytes() == OPAQUE {
         return clear(tree, path.parent().unwrap_or(Path::new("")), own);
@@ -68,18 +74,20 @@ fn put(
             Err(error) => Err(error),
         };
     }
+    let (user, group) = extensions.owner(entry)?;
     let header = entry.header();
     let number = |value: u64| u32::try_from(value).ok().filter(|value| *value < u32::MAX);
     let attributes = Attributes {
-        user: number(header.uid()?).ok_or_else(|| wrong("its owner is no user"))?,
-        group: number(header.gid()?).ok_or_else(|| wrong("its group is no group"))?,
+        user: number(user).ok_or_else(|| wrong("its owner is no user"))?,
+        group: number(group).ok_or_else(|| wrong("its group is no group"))?,
         mode: header.mode()? & 0o7777,
         changed: header.mtime().unwrap_or(0),
     };
     let place = tree.place(&path, true)?;
     match header.entry_type() {
         EntryType::Directory => place.directory(attributes)?,
-        EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
+        EntryType::GNUSparse => return Err(wrong("a sparse file")),
+        EntryType::Regular | EntryType::Continuous => {
             // One byte more shows that the file is too long.
             let bytes = place.file(entry.take(left.bytes.saturating_add(1)), attributes)?;
             left.bytes = left
@@ -88,11 +96,11 @@ fn put(
                 .ok_or_else(|| wrong("it has more bytes than an image may have"))?;
         }
         EntryType::Symlink => {
-            let to = entry.link_name_bytes().ok_or_else(|| wrong("a link to nothing"))?;
+            let to = extensions.link(entry).ok_or_else(|| wrong("a link to nothing"))?;
             place.link(Path::new(OsStr::from_bytes(&to)), attributes)?;
         }
         EntryType::Link => {
-            let to = entry.link_name_bytes().ok_or_else(|| wrong("a link to nothing"))?;
+            let to = extensions.link(entry).ok_or_else(|| wrong("a link to nothing"))?;
             place.hard_link(&tree.place(&inside(&to)?, false)?)?;
         }
         EntryType::Fifo => place.pipe(attributes)?,

@@ -10,6 +10,7 @@
 //! | `source`   | files of an image by name, in a folder or an archive      |
 //! | `manifest` | which layers and which configuration                      |
 //! | `layer`    | a layer over those below, with whiteouts                  |
+//! | `extension`| long names and attributes of the next file of a layer     |
 //! | `tree`     | changes of files below a root directory, never outside it |
 //! | `store`    | unpacked images                                           |
 //! | `users`    | users by name, as in the image's own files                |
@@ -18,6 +19,7 @@
 //! Sources: OCI image specification 1.1, `image-layout.md`, `manifest.md`, `config.md`, `layer.md`.
 
 mod error;
+mod extension;
 mod layer;
 mod manifest;
 mod mapped;

@@ -59,6 +59,7 @@ impl Source {
             if copy(&mut bounded, &mut plain)? == most {
                 return Err(wrong(format!("it unpacks to more than {most} bytes")));
             }
+            plain.rewind()?;
             file = plain;
         }
         let index = index(&mut file)?;
@@ -120,7 +121,8 @@ fn index(file: &mut File) -> io::Result<HashMap<String, Entry>> {
         |error: io::Error| wrong(format!("neither an OCI layout nor an archive: {error}"));
     let mut index = HashMap::new();
     let mut archive = tar::Archive::new(BufReader::new(file));
-    for entry in archive.entries_with_seek()? {
+    // Blobs and layers of an image have short names: headers with long ones are left out.
+    for entry in archive.entries_with_seek()?.raw(true) {
         let entry = entry.map_err(no_archive)?;
         let Some(name) = entry.path().ok().as_deref().and_then(Path::to_str).and_then(plain) else {
             continue;

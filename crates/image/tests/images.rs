@@ -407,6 +407,21 @@ fn mutated_archives_end_with_an_error_or_inside() {
     }
 }
 
+#[test]
+fn headers_of_any_size_are_not_read() {
+    // 64 MiB of name: gzip makes 64 kB of it.
+    for kind in [EntryType::GNULongName, EntryType::GNULongLink, EntryType::XHeader] {
+        let layer = Layer::default()
+            .entry(kind, "n", "", &vec![b'a'; 64 << 20], 0o644)
+            .file("a", "")
+            .done();
+        let case = Case::new();
+        let error = case.unpack(&[layer]).unwrap_err();
+        assert!(error.contains("a header with 67108864 bytes"), "{kind:?}: {error}");
+        case.check(true);
+    }
+}
+
 /// An image that another program has made: umoci and skopeo are not everywhere, tar is.
 #[test]
 fn archives_of_tar_are_read() {
