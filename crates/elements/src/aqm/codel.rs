@@ -10,7 +10,7 @@
 //! Drops packets as they leave a queue if all have waited too long for a while, the more often the
 //! longer that lasts (Controlled Delay, RFC 8289). A packet's waiting time follows from its first
 //! timestamp annotation, which `SetTimestamp(FIRST true)` in front of the queue sets; packets
-//! without pass.
+//! without it pass.
 //!
 //! ## Arguments
 //! - TARGET: how long packets may wait, default 5ms.

@@ -13,11 +13,12 @@
 //! ## Arguments
 //! - OFFSET: where the header starts, default 0.
 //! - VERBOSE (keyword): log every bad packet, not only the first; default false.
-//! - DETAILS (keyword): accepted for Click's sake; `drop_details` is always there.
+//! - DETAILS (keyword): accepted as in Click, without effect: the handler `drop_details` always
+//!   exists.
 //!
 //! ## Handlers
 //! - `drops` (read): packets that failed.
-//! - `drop_details` (read): the same by reason.
+//! - `drop_details` (read): the numbers of failed packets for each reason.
 //!
 //! ## See also
 //! `ARPPrint`, `ARPQuerier`, `ARPResponder`

@@ -16,8 +16,8 @@
 //! - PROMISC: receive frames for other hosts, too; default false.
 //! - BURST (keyword): most packets in a turn, default 256.
 //! - TIMESTAMP (keyword): see `FromDevice`.
-//! - HEADROOM, LENGTH, QUIET, ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL (keywords): accepted for
-//!   Click's sake; no effect.
+//! - HEADROOM, LENGTH, QUIET, ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL (keywords): accepted as in
+//!   Click, without effect.
 //!
 //! ## Handlers
 //! Those of `FromDevice`.

@@ -11,7 +11,7 @@
 //! always gets the same, and few hosts change theirs when a pattern is added (consistent hashing).
 //!
 //! ## Arguments
-//! - NODES: places of each pattern on the ring; SEED: accepted for Click's sake.
+//! - NODES: places of each pattern on the ring; SEED: accepted as in Click, without effect.
 //! - PATTERN, FOUTPUT, ROUTPUT: see `RoundRobinIPMapper`.
 //! - ID: a number, different for each pattern, which decides where it stands.
 //!

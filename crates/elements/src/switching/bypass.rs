@@ -13,7 +13,7 @@
 //!
 //! ## Arguments
 //! - ACTIVE: whether to go round; default false.
-//! - INLINE (keyword): accepted for Click's sake.
+//! - INLINE (keyword): accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `active` (read, write): ACTIVE.

@@ -21,7 +21,7 @@
 //! - `rates` (read): a station a line.
 //! - `insert` (write): as an argument.
 //! - `remove` (write): Ethernet address.
-//! - `debug` (read, write): accepted for Click's sake.
+//! - `debug` (read, write): accepted as in Click, without effect.
 //!
 //! ## See also
 //! `WirelessInfo`, `ProbeTXRate`, `BeaconScanner`

@@ -17,7 +17,7 @@
 //! - RT: name of an `AvailableRates`, which learns the rates of each access point.
 //! - WIRELESS_INFO: name of a `WirelessInfo`: note networks on its channel only; all if that is
 //!   0, none if it is less.
-//! - DEBUG: accepted for Click's sake.
+//! - DEBUG: accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `scan` (read): a network a line.

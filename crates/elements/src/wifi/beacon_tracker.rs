@@ -14,7 +14,7 @@
 //! All keywords.
 //! - WIRELESS_INFO: name of a `WirelessInfo`.
 //! - TRACK: over how many beacons to measure, 1 to 10000, default 10.
-//! - DEBUG: accepted for Click's sake.
+//! - DEBUG: accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `stats` (read): beacons that came, in percent.
