@@ -16,7 +16,7 @@
 //! - MULTICAST (keyword): whether packets to multicast groups are worked on too; default true.
 //!
 //! ## Handlers
-//! - `drops` (read): packets whose time was over.
+//! - `drops` (read): packets whose time to live had expired.
 //! - `active` (read, write): see ACTIVE.
 //!
 //! ## See also
