@@ -7,8 +7,9 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Checks that packets have a whole ARP header at OFFSET, as long as its address lengths say. Sets
-//! the network header annotation. Packets that fail leave by output 1, or are dropped.
+//! Checks that packets have a complete ARP header at OFFSET, with the length that its address
+//! lengths require. Sets the network header annotation. Packets that fail leave by output 1, or
+//! are dropped.
 //!
 //! ## Arguments
 //! - OFFSET: where the header starts, default 0.

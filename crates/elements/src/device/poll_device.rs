@@ -8,8 +8,8 @@
 //!
 //! ## Description
 //! Receives packets from an interface, as `FromDevice` does. In `europa click` Linux gets none of
-//! the frames; `ToHost` gives it those that it is to have. When the router ends, also by a signal
-//! that cannot be caught, Linux gets all frames again.
+//! the frames; `ToHost` can pass frames to it. When the router ends, also by SIGKILL, Linux gets
+//! all frames again.
 //!
 //! ## Arguments
 //! - DEVNAME: name of the interface, or in `europa click` its Ethernet address.

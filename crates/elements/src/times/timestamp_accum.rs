@@ -7,7 +7,7 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Adds up the age of packets: the time since their timestamp.
+//! Sums up the age of packets: the time since their timestamp.
 //!
 //! ## Arguments
 //! None.

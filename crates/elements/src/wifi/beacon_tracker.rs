@@ -18,7 +18,7 @@
 //!
 //! ## Handlers
 //! - `stats` (read): beacons that came, in percent.
-//! - `track`, `beacon_interval` (read): how many to measure over; milliseconds between them.
+//! - `track`, `beacon_interval` (read): TRACK; milliseconds between beacons.
 //! - `reset` (write): starts again.
 //! - `debug` (read, write): see the argument.
 //!
