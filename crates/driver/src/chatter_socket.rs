@@ -7,8 +7,8 @@
 //! None.
 //!
 //! ## Description
-//! Sends a copy of every message of the router, like the lines of `Print`, to all clients. A client
-//! that is 500,000 bytes behind is left.
+//! Sends a copy of every message of the router, like the lines of `Print`, to all clients. The
+//! element closes the connection of a client that is 500,000 bytes behind.
 //!
 //! ## Arguments
 //! - TYPE: `TCP` or `UNIX`.

@@ -8,23 +8,24 @@
 //! None.
 //!
 //! ## Description
-//! Lets other programs read and write handlers, by Click's line protocol: `READ handler
-//! [argument]`, `READDATA`, `READUNTIL`, `WRITE handler [value]`, `WRITEDATA`, `WRITEUNTIL`,
-//! `CHECKREAD`, `CHECKWRITE`, `HELP`, `QUIT`. A handler is `element.handler`, `number.handler`
-//! with the element's number from 1, or the name of one of the router's own.
+//! Lets other programs read and write handlers, by Click's line protocol:
+//! `READ handler [argument]`, `READDATA`, `READUNTIL`, `WRITE handler [value]`, `WRITEDATA`,
+//! `WRITEUNTIL`, `CHECKREAD`, `CHECKWRITE`, `HELP`, `QUIT`. A handler is `element.handler`,
+//! `number.handler` with the element's number from 1, or the name of a handler of the router
+//! itself.
 //!
 //! ## Arguments
 //! - TYPE: `TCP`, `UNIX` or `SOCKET`.
-//! - PORT: the TCP port; `PORT+` takes one of the next if it is in use.
+//! - PORT: the TCP port; with `PORT+`, one of the next ports if it is in use.
 //! - FILENAME: the Unix socket.
-//! - FD: a connection that is open already.
+//! - FD: the descriptor of a connection that is already open.
 //! - READONLY (keyword): refuse to write; default false.
-//! - PROXY (keyword): an element whose handlers are meant where none is named.
+//! - PROXY (keyword): the element for handler names without an element.
 //! - VERBOSE (keyword): log each connection; default false.
 //! - LOCALHOST (keyword): for TCP, only take connections from this machine; default false.
 //! - RETRIES (keyword): how often to try again, once a second, if the socket cannot be opened;
 //!   default 0. A configuration that replaces another takes over its sockets.
-//! - RETRY_WARNINGS (keyword): say each time that it failed; default true.
+//! - RETRY_WARNINGS (keyword): log each failed try; default true.
 //!
 //! ## Handlers
 //! - `port` (read): the TCP port. `filename` (read): the Unix socket.

@@ -10,8 +10,9 @@
 //!
 //! ## Description
 //! Makes a tun device with the address ADDR, and sets it up: packets that Linux routes to its
-//! subnet leave by output 0, and Linux receives packets of the input. Packets of the input need the
-//! IP header annotation; bytes in front of it are left out. The device goes with the router.
+//! subnet leave by output 0, and Linux receives packets of the input. Packets of the input need
+//! the IP header annotation; bytes in front of it are left out. The device is removed when the
+//! router ends.
 //!
 //! Only in `europa click`: a router of a node has its own Linux by `slow_path:`, with `FromHost`
 //! and `ToHost`.

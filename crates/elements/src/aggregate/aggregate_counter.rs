@@ -9,8 +9,8 @@
 //! connected.
 //!
 //! ## Description
-//! Counts packets or bytes by aggregate annotation. It has room for a million aggregates; then it
-//! behaves as frozen.
+//! Counts packets or bytes by aggregate annotation. It counts up to a million aggregates; then it
+//! starts no new counts, as with `freeze`.
 //!
 //! ## Arguments
 //! - BYTES (keyword): count bytes; IP_BYTES: from the network header on; default false.

@@ -14,7 +14,8 @@
 //! ## Arguments
 //! - FIELD: `ip src`, `ip dst`, `ip proto`, `ip id`, `ip tos`, `ip ttl`, `ip len`, `sport`,
 //!   `dport`, perhaps with `/BITS` for the highest bits only: `ip dst/24`.
-//! - INCREMENTAL (keyword): put them behind the aggregate that is there, shifted; default false.
+//! - INCREMENTAL (keyword): shift the packet's present aggregate left and add these bits behind
+//!   it; default false.
 //! - UNSHIFT_IP_ADDR (keyword): leave the highest bits of an address where they are; default false.
 //!
 //! ## Handlers

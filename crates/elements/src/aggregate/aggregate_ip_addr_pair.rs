@@ -9,14 +9,14 @@
 //!
 //! ## Description
 //! Numbers pairs of IPv4 addresses from 1 on, and sets the aggregate annotation of packets to the
-//! number of theirs, in whichever direction they go. The paint is 0 for the direction of the pair's
-//! first packet, else 1. Packets need the IP header annotation. When a million pairs are known,
-//! those not heard of for the longest time are forgotten.
+//! number of their pair, in both directions. The paint is 0 for the direction of the pair's first
+//! packet, else 1. Packets need the IP header annotation. When a million pairs are known, the
+//! element forgets the pairs whose last packet is the oldest.
 //!
 //! ## Arguments
-//! - TIMEOUT (keyword): seconds of packets' time after which a pair that was not heard of gets
+//! - TIMEOUT (keyword): a pair without packets for so many seconds (of the packets' time) gets
 //!   another number; 0, the default, for never.
-//! - REAP (keyword): accepted; pairs are forgotten when there is need for room.
+//! - REAP (keyword): accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `clear` (write): forgets all pairs.

@@ -11,7 +11,8 @@
 //!
 //! ## Arguments
 //! - BITS: lowest bits that count, 1 to 8, default 8.
-//! - INCREMENTAL (keyword): put them behind the aggregate that is there, shifted; default false.
+//! - INCREMENTAL (keyword): shift the packet's present aggregate left and add these bits behind
+//!   it; default false.
 //!
 //! ## Handlers
 //! None.

@@ -5,16 +5,16 @@
 //!
 //! ## Ports
 //! One input, push or pull; one output of the same kind, and an optional second push output for
-//! packets that are chosen.
+//! packets that are chosen to be dropped.
 //!
 //! ## Description
-//! Drops packets early, as `RED` with GENTLE does, and keeps the queues at about TARGET packets:
-//! every half a second MAX_P becomes less if the average length is low, and more if it is high.
-//! MIN_THRESH is half of TARGET, and MAX_THRESH one and a half times as much as TARGET.
+//! Drops packets early, as `RED` with GENTLE does, and keeps the queues at about TARGET packets.
+//! Every 0.5 s it lowers MAX_P if the average queue length is low, and raises it if the length is
+//! high. MIN_THRESH is 0.5 times TARGET, and MAX_THRESH 1.5 times TARGET.
 //!
 //! ## Arguments
 //! - TARGET: packets, at least 10.
-//! - MAX_P: probability to begin with.
+//! - MAX_P: the initial value of the drop probability at MAX_THRESH.
 //! - QUEUES, STABILITY (keywords): see `RED`.
 //!
 //! ## Handlers

@@ -7,14 +7,15 @@
 //! One pull input, one pull output.
 //!
 //! ## Description
-//! Drops packets as they leave a queue if all have waited too long for a while, the more often the
-//! longer that lasts (Controlled Delay, RFC 8289). A packet's waiting time follows from its first
-//! timestamp annotation, which `SetTimestamp(FIRST true)` in front of the queue sets; packets
-//! without pass.
+//! Drops packets as they leave a queue if all packets have waited longer than TARGET for an
+//! INTERVAL. It drops more often the longer this lasts (Controlled Delay, RFC 8289). A packet's
+//! waiting time follows from its first timestamp annotation, which `SetTimestamp(FIRST true)` in
+//! front of the queue sets; packets without it pass.
 //!
 //! ## Arguments
-//! - TARGET: how long packets may wait, default 5ms.
-//! - INTERVAL: for how long all must have waited longer before one is dropped, default 100ms.
+//! - TARGET: longest time that packets may wait, default 5ms.
+//! - INTERVAL: time after which a packet is dropped if all have waited longer than TARGET, default
+//!   100ms.
 //! - QUEUES (keyword): names of the queues that `stats` shows, default the nearest.
 //!
 //! ## Handlers

@@ -8,10 +8,10 @@
 //! that are chosen to be dropped.
 //!
 //! ## Description
-//! Drops packets at random, the more likely the longer the queues were on average lately (Random
-//! Early Detection, Floyd and Jacobson 1993). Watches the nearest queues: behind it, or before it
-//! if it is pulled from. Up to MIN_THRESH packets none is dropped; from there the probability grows
-//! to MAX_P at MAX_THRESH; then, if GENTLE, to 1 at twice MAX_THRESH.
+//! Drops packets at random, with a probability that grows with the average length of the queues
+//! (Random Early Detection, Floyd and Jacobson 1993). It watches the nearest queues: those behind
+//! it on a push path, those before it on a pull path. Up to MIN_THRESH the probability is 0; then
+//! it grows to MAX_P at MAX_THRESH and, if GENTLE, to 1 at twice MAX_THRESH.
 //!
 //! ## Arguments
 //! - MIN_THRESH, MAX_THRESH: packets in the queues, on average; at most 65535.
@@ -19,7 +19,7 @@
 //! - QUEUES (keyword): names of the queues to watch instead.
 //! - STABILITY (keyword): the average moves by the difference divided by 2 to this power, 0 to 16;
 //!   default 4.
-//! - GENTLE (keyword): if false, all are dropped above MAX_THRESH; default true.
+//! - GENTLE (keyword): if false, all packets are dropped above MAX_THRESH; default true.
 //!
 //! ## Handlers
 //! - `min_thresh`, `max_thresh`, `max_p` (read, write): see the arguments.

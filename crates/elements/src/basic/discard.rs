@@ -7,7 +7,7 @@
 //! One input, push or pull.
 //!
 //! ## Description
-//! Drops packets. On a pull input it asks for them without end.
+//! Drops packets. On a pull input it pulls continuously.
 //!
 //! ## Arguments
 //! - ACTIVE (keyword): whether to pull; default true.

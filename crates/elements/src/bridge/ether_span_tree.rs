@@ -7,11 +7,11 @@
 //! As many push inputs as push outputs, one for each port of the switch.
 //!
 //! ## Description
-//! The spanning tree protocol (IEEE 802.1D) for an `EtherSwitch`: of bridges in a circle it has some
-//! ports not forward, so that no frame goes around for ever. Its inputs get the messages of other
-//! bridges, frames with 0x4242 behind their length; it sends its own. A port that shall not forward
-//! is shut in both `Suppressor`s; one that begins to forward first listens and then learns, as long
-//! as the root says each.
+//! The spanning tree protocol (IEEE 802.1D) for an `EtherSwitch`: where bridges form a loop, it
+//! blocks some ports, so that no frame circulates. Its inputs get the messages of other bridges
+//! (frames with 0x4242 behind their length), and its outputs send its own. It closes a blocked
+//! port in both `Suppressor`s. A port that begins to forward first listens and then learns, each
+//! for the time that the root sets.
 //!
 //! ## Arguments
 //! - ADDR: Ethernet address of this bridge.

@@ -12,9 +12,9 @@
 //! Frames to groups and to addresses not known leave by all other outputs; the last of them gets
 //! the packet itself, the others copies, as far as there are buffers.
 //!
-//! The table is bounded. Each address has eight places; when all are taken, it gets that of the
-//! address not heard of for the longest time. So many addresses made up by one LAN push others
-//! out (whose frames are then flooded), but cost no more memory.
+//! The table is bounded. Each address has eight possible places. If all are taken, it replaces the
+//! address whose last frame is the oldest. So a LAN that invents many addresses can displace
+//! others, whose frames are then flooded, but costs no more memory.
 //!
 //! ## Arguments
 //! - TIMEOUT: how long an address is remembered after it was heard of last, default 300 s. 0

@@ -7,17 +7,19 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Checks that packets have a whole ARP header at OFFSET, as long as its address lengths say. Sets
-//! the network header annotation. Packets that fail leave by output 1, or are dropped.
+//! Checks that packets have a complete ARP header at OFFSET, with the length that its address
+//! lengths require. Sets the network header annotation. Packets that fail leave by output 1, or
+//! are dropped.
 //!
 //! ## Arguments
 //! - OFFSET: where the header starts, default 0.
 //! - VERBOSE (keyword): log every bad packet, not only the first; default false.
-//! - DETAILS (keyword): accepted for Click's sake; `drop_details` is always there.
+//! - DETAILS (keyword): accepted as in Click, without effect: the handler `drop_details` always
+//!   exists.
 //!
 //! ## Handlers
 //! - `drops` (read): packets that failed.
-//! - `drop_details` (read): the same by reason.
+//! - `drop_details` (read): the numbers of failed packets for each reason.
 //!
 //! ## See also
 //! `ARPPrint`, `ARPQuerier`, `ARPResponder`

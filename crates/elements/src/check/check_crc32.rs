@@ -7,8 +7,8 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Takes the last four bytes of each packet for a CRC-32 of the rest (as Ethernet has it), checks
-//! it and removes it. Packets that fail leave by output 1, or are dropped.
+//! Checks the CRC-32 (that of Ethernet) in the last four bytes of each packet, and removes it.
+//! Packets that fail leave by output 1, or are dropped.
 //!
 //! ## Arguments
 //! None.

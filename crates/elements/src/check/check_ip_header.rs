@@ -20,11 +20,12 @@
 //! - OFFSET: where the header starts, default 0.
 //! - CHECKSUM (keyword): whether to check the header's checksum; default true.
 //! - VERBOSE (keyword): log every bad packet, not only the first; default false.
-//! - DETAILS (keyword): accepted for Click's sake; `drop_details` is always there.
+//! - DETAILS (keyword): accepted as in Click, without effect: the handler `drop_details` always
+//!   exists.
 //!
 //! ## Handlers
 //! - `drops` (read): packets that failed.
-//! - `drop_details` (read): the same by reason.
+//! - `drop_details` (read): the numbers of failed packets for each reason.
 //!
 //! ## See also
 //! `MarkIPHeader`, `DecIPTTL`

@@ -7,16 +7,18 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Checks the UDP header of IPv4 packets, whose network header annotation must be set: protocol,
-//! length and checksum, if there is one. Packets that fail leave by output 1, or are dropped.
+//! Checks the UDP header of IPv4 packets: protocol, length and checksum, if there is one. Packets
+//! that fail leave by output 1, or are dropped if it is not connected. The network header
+//! annotation must be set.
 //!
 //! ## Arguments
 //! - VERBOSE (keyword): log every bad packet, not only the first; default false.
-//! - DETAILS (keyword): accepted for Click's sake; `drop_details` is always there.
+//! - DETAILS (keyword): accepted as in Click, without effect: the handler `drop_details` always
+//!   exists.
 //!
 //! ## Handlers
 //! - `drops` (read): packets that failed.
-//! - `drop_details` (read): the same by reason.
+//! - `drop_details` (read): the numbers of failed packets for each reason.
 //!
 //! ## See also
 //! `CheckIPHeader`, `CheckTCPHeader`, `CheckICMPHeader`, `SetUDPChecksum`

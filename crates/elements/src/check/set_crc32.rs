@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Adds a CRC-32 of each packet, as Ethernet has it, behind its end. Packets with no room for it
-//! are dropped.
+//! Adds a CRC-32 (that of Ethernet) at the end of each packet. Packets with no room for it are
+//! dropped.
 //!
 //! ## Arguments
 //! None.

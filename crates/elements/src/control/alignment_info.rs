@@ -8,7 +8,8 @@
 //!
 //! ## Description
 //! The annotation of `click-align` in configurations: the alignment of packets at the inputs of
-//! elements. The processors that Europa runs on read any address, so nothing follows from it.
+//! elements. It has no effect, because the processors that Europa runs on can read data at any
+//! address.
 //!
 //! ## Arguments
 //! Anything.

@@ -7,7 +7,7 @@
 //! None.
 //!
 //! ## Description
-//! Stands for the names of protocols, ports and ICMP types, which all elements know without it.
+//! Has no effect: all elements know the names of protocols, ports and ICMP types without it.
 //!
 //! ## Arguments
 //! None.

@@ -7,8 +7,8 @@
 //! None.
 //!
 //! ## Description
-//! Begins the sequence of random numbers that all elements share. Without it they are the same on
-//! every run; with a SEED they are others, and those that Click has for that seed.
+//! Sets the seed of the random numbers that all elements share. Without this element they are the
+//! same on every run. With a SEED they are those that Click has for that seed.
 //!
 //! ## Arguments
 //! - SEED: a number; without it, an unpredictable one.

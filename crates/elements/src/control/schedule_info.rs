@@ -7,8 +7,8 @@
 //! None.
 //!
 //! ## Description
-//! Says how many turns elements with work of their own, like `Unqueue`, get in comparison with
-//! others. Inside a compound element shares multiply with that of the compound.
+//! Sets the share of turns of elements with a task, like `Unqueue`. Inside a compound element
+//! shares multiply with that of the compound.
 //!
 //! ## Arguments
 //! - ELEMENT SHARE: unnamed elements have a share of 1; 0.5 is half as many turns, 2 twice as many.

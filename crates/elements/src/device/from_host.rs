@@ -18,7 +18,7 @@
 //! - DEVNAME: name of the interface.
 //! - ADDRESS, and ETHER, GATEWAY, MTU, HEADROOM (keywords): settings of a tap device. In a node the
 //!   YAML has the settings of the slow path's devices.
-//! - TYPE, SNIFFER, CAPACITY (keywords): accepted for Click's sake.
+//! - TYPE, SNIFFER, CAPACITY (keywords): accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `count` (read): packets received.

@@ -13,9 +13,9 @@
 //! The others leave as they came, counted by the reason that the policy names.
 //!
 //! Until a policy is written, every frame to the interface's own address is for Linux, with the
-//! reason `the fast path has not read it yet`. Frames to groups always leave by output 0. Frames
-//! to other stations are dropped unless the policy wants them. So are frames longer than the policy
-//! permits, and everything while the interface is down.
+//! reason `the fast path has not read it yet`. Frames to groups always leave by output 0. It drops
+//! frames to other stations unless the policy wants them, frames longer than the policy permits,
+//! and all frames while the interface is down.
 //!
 //! ## Arguments
 //! - ETH: the interface's Ethernet address.

@@ -4,7 +4,8 @@
 //! `Memif(SOCKET [, keywords])`
 //!
 //! ## Ports
-//! At most one input, push or pull, and at most one push output. Packets do not flow through.
+//! At most one input, push or pull, and at most one push output. Packets do not flow from the
+//! input to the output.
 //!
 //! ## Description
 //! Exchanges whole Ethernet frames with another program by memory that both share: a memif, as DPDK
@@ -17,15 +18,15 @@
 //! a server takes the next client, a client tries again, up to every two seconds. Frames
 //! need neither system call nor lock; while the router sleeps, the peer wakes it.
 //!
-//! Servers of a router may share a SOCKET, each with an ID of its own: it is opened once, so that
-//! one grant does for all.
+//! Servers of a router may share a SOCKET, each with an ID of its own: the socket is opened once,
+//! so one grant suffices for all.
 //!
 //! A packet pushed into a full ring, or without a peer, is dropped; a pulled one waits in the queue
 //! before it.
 //!
-//! In a router of a node it needs the grant `listen: memif SOCKET` for a server, `connect: memif
-//! SOCKET` for a client. The socket lies in the node's namespace, and root's programs alone can
-//! connect to a path. A peer can send nonsense as frames and nothing worse.
+//! In a router of a node it needs the grant `listen: memif SOCKET` for a server,
+//! `connect: memif SOCKET` for a client. The socket lies in the node's namespace, and root's
+//! programs alone can connect to a path. A hostile peer can do no more than send malformed frames.
 //!
 //! ## Arguments
 //! - SOCKET: where both sides meet.

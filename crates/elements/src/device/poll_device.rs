@@ -8,16 +8,16 @@
 //!
 //! ## Description
 //! Receives packets from an interface, as `FromDevice` does. In `europa click` Linux gets none of
-//! the frames; `ToHost` gives it those that it is to have. When the router ends, also by a signal
-//! that cannot be caught, Linux gets all frames again.
+//! the frames; `ToHost` can pass frames to it. When the router ends, also by SIGKILL, Linux gets
+//! all frames again.
 //!
 //! ## Arguments
 //! - DEVNAME: name of the interface, or in `europa click` its Ethernet address.
 //! - PROMISC: receive frames for other hosts, too; default false.
 //! - BURST (keyword): most packets in a turn, default 256.
 //! - TIMESTAMP (keyword): see `FromDevice`.
-//! - HEADROOM, LENGTH, QUIET, ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL (keywords): accepted for
-//!   Click's sake; no effect.
+//! - HEADROOM, LENGTH, QUIET, ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL (keywords): accepted as in
+//!   Click, without effect.
 //!
 //! ## Handlers
 //! Those of `FromDevice`.

@@ -16,8 +16,8 @@
 //! ## Arguments
 //! - DEVNAME: name of the interface.
 //! - BURST (keyword): most packets in a turn, default 256.
-//! - METHOD, DEBUG, QUIET, NO_PAD, ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL (keywords): accepted for
-//!   Click's sake; no effect.
+//! - METHOD, DEBUG, QUIET, NO_PAD, ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL (keywords): accepted as
+//!   in Click, without effect.
 //!
 //! ## Handlers
 //! - `count` (read): packets sent.

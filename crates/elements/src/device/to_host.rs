@@ -23,7 +23,8 @@
 //!   as tcpdump, get the packets; default false.
 //! - TYPE (keyword): in `europa click`, ETHER, the default, or IP for packets without an Ethernet
 //!   header.
-//! - QUIET, ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL (keywords): accepted for Click's sake; no effect.
+//! - QUIET, ALLOW_NONEXISTENT, UP_CALL, DOWN_CALL (keywords): accepted as in Click, without
+//!   effect.
 //!
 //! ## Handlers
 //! - `count` (read): packets given.

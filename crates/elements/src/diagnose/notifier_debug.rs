@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Passes packets unchanged, and reports which elements know whether there are packets for it, or
-//! on a push path whether there is room for its packets.
+//! Passes packets unchanged, and reports which elements signal to it that they have packets, or on
+//! a push path that they have room.
 //!
 //! ## Arguments
 //! None.

@@ -7,9 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Writes a line about each ARP packet to the router's log: the asking or answering station, and
-//! the other. The ARP header is where the network header annotation says; packets without pass
-//! silently.
+//! Writes a line about each ARP packet to the router's log: the sender and the target. The network
+//! header annotation must be set; packets without it pass and are not printed.
 //!
 //! ## Arguments
 //! - LABEL: text in front.

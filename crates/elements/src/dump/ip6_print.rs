@@ -7,9 +7,9 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Writes a line about each IPv6 packet to the router's log: addresses, payload length, next header
-//! and hop limit. The IP header annotation must be set; packets without are passed silently. It is
-//! for trying things out: it allocates and writes on the packet path.
+//! Writes a line about each IPv6 packet to the router's log: addresses, payload length, next
+//! header and hop limit. Packets without the IP header annotation pass and are not printed. Use it
+//! for tests only: it allocates memory and writes on the packet path.
 //!
 //! ## Arguments
 //! - LABEL: text in front.

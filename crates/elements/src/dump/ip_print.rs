@@ -8,16 +8,18 @@
 //!
 //! ## Description
 //! Writes a line about each IPv4 packet to the router's log: addresses, protocol, ports, flags.
-//! The IP header annotation must be set; packets without are passed silently. It is for trying
-//! things out: it allocates and writes on the packet path.
+//! Packets without the IP header annotation pass and are not printed. Use it for tests only: it
+//! allocates memory and writes on the packet path.
 //!
 //! ## Arguments
 //! - LABEL: text in front.
 //! - CONTENTS, PAYLOAD (keywords): print the bytes of the packet, or of the payload behind the
 //!   headers of IP, TCP and UDP, as `HEX` or `ASCII`; default `NONE`.
 //! - MAXLENGTH (keyword): most bytes to print, default 1500; negative means all.
-//! - ID, TTL, TOS, LENGTH, AGGREGATE, PAINT (keywords): print those too; default false.
-//! - SWAP (keyword): numbers of an echo are in network order; default true.
+//! - ID, TTL, TOS, LENGTH, AGGREGATE, PAINT (keywords): print these fields or annotations as well;
+//!   default false.
+//! - SWAP (keyword): print identifier and sequence number of ICMP echo in network byte order;
+//!   default true.
 //! - TIMESTAMP (keyword): print the time of reception; default true.
 //! - ETHER (keyword): accepted; no effect.
 //! - ACTIVE (keyword): whether to print; default true.

@@ -7,14 +7,14 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Writes a line about each packet to the router's log: label, length and the first bytes. It is
-//! for trying things out: it allocates and writes on the packet path.
+//! Writes a line about each packet to the router's log: label, length and the first bytes. Use it
+//! for tests only: it allocates memory and writes on the packet path.
 //!
 //! ## Arguments
 //! - LABEL: text in front.
 //! - MAXLENGTH: bytes to print, default 24; negative means all.
 //! - CONTENTS (keyword): `HEX` (default), `ASCII` or `NONE`.
-//! - TIMESTAMP, PRINTANNO, HEADROOM (keywords): print those too; default false.
+//! - TIMESTAMP, PRINTANNO, HEADROOM (keywords): print these as well; default false.
 //! - ACTIVE (keyword): whether to print; default true.
 //!
 //! ## Handlers

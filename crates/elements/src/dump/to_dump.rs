@@ -4,7 +4,7 @@
 //! `ToDump(FILENAME [, SNAPLEN, ENCAP, EXTRA_LENGTH, NANO, UNBUFFERED])`
 //!
 //! ## Ports
-//! One input, push or pull; one optional output of the same kind, by which packets go on.
+//! One input, push or pull; one optional output of the same kind, by which the packets leave.
 //!
 //! ## Description
 //! Writes packets to a capture file, as tcpdump does. Packets without a time get the time of now.

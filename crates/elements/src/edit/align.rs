@@ -8,7 +8,7 @@
 //!
 //! ## Description
 //! Passes packets as they are. In Click it copies packets whose data are not aligned; here no
-//! element cares.
+//! element needs alignment.
 //!
 //! ## Arguments
 //! - MODULUS: 2, 4 or 8.

@@ -8,10 +8,11 @@
 //! packets without an IPv4 header, which are dropped without it.
 //!
 //! ## Description
-//! Replaces the addresses of IPv4 headers by random ones, so that two addresses with the same first
-//! bits get ones with as many first bits the same. 0.0.0.0 and 255.255.255.255 stay. Packets need
-//! the IP header annotation; the header's checksum is corrected by difference. Once half a million
-//! addresses are known, packets with others go where those without a header go.
+//! Replaces the addresses of IPv4 headers by random ones and keeps prefixes: if two addresses have
+//! the first N bits in common, so have their replacements. 0.0.0.0 and 255.255.255.255 stay.
+//! Packets need the IP header annotation; the header's checksum is corrected by difference. When
+//! the table has half a million addresses, packets with further addresses are treated like those
+//! without a header.
 //!
 //! ## Arguments
 //! - CLASS (keyword): how many bits of 1 at the start of an address stay, 0 to 32; 99 is 32. Default

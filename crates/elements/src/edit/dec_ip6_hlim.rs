@@ -8,7 +8,7 @@
 //! that may not go on; else they are dropped.
 //!
 //! ## Description
-//! Takes one off the hop limit of each IPv6 packet. Those that have 0 or 1 left leave by
+//! Subtracts one from the hop limit of each IPv6 packet. Those that have 0 or 1 left leave by
 //! output 1, for an `ICMP6Error`. Header annotations must be set.
 //!
 //! ## Arguments

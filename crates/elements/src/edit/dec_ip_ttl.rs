@@ -7,16 +7,16 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Subtracts one from the time to live of each IPv4 packet and mends the header checksum.
-//! Packets whose time is over (0 or 1 on arrival) leave by output 1, or are dropped; `ICMPError`
-//! can tell the sender. The IP header annotation must be set; packets without are dropped.
+//! Subtracts one from the time to live of each IPv4 packet and corrects the header checksum.
+//! Packets that arrive with a time to live of 0 or 1 leave by output 1, or are dropped; an
+//! `ICMPError` there tells the sender. Packets without the IP header annotation are dropped.
 //!
 //! ## Arguments
 //! - ACTIVE (keyword): if false, packets pass unchanged; default true.
 //! - MULTICAST (keyword): whether packets to multicast groups are worked on too; default true.
 //!
 //! ## Handlers
-//! - `drops` (read): packets whose time was over.
+//! - `drops` (read): packets whose time to live had expired.
 //! - `active` (read, write): see ACTIVE.
 //!
 //! ## See also

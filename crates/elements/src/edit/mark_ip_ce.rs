@@ -8,10 +8,11 @@
 //!
 //! ## Description
 //! Marks IPv4 packets as having met congestion (RFC 3168) and corrects the header's checksum.
-//! Packets that are not capable of it are dropped. The network header annotation must be set.
+//! Packets whose ECN field is 0 (not ECN-capable) are dropped. The network header annotation must
+//! be set.
 //!
 //! ## Arguments
-//! - FORCE: mark those too; default false.
+//! - FORCE: mark packets with an ECN field of 0 as well; default false.
 //!
 //! ## Handlers
 //! - `drops` (read): packets dropped.

@@ -11,7 +11,7 @@
 //!
 //! ## Arguments
 //! - OFFSET: bytes from the start, default 0.
-//! - LENGTH: accepted for Click's sake.
+//! - LENGTH: accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! None.

@@ -13,7 +13,7 @@
 //!
 //! ## Arguments
 //! - LENGTH: bytes.
-//! - ZERO (keyword): accepted for Click's sake; added bytes are always zero.
+//! - ZERO (keyword): accepted as in Click, without effect: added bytes are always zero.
 //!
 //! ## Handlers
 //! None.

@@ -7,9 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Moves the start of each packet behind its TCP, UDP or ICMP header, as the IP header says which
-//! it is; to the transport header's start for other protocols. Packets without a network header
-//! annotation pass as they are.
+//! Moves the start of each packet behind its TCP, UDP or ICMP header; for other protocols, to the
+//! start of the transport header. Packets without a network header annotation pass as they are.
 //!
 //! ## Arguments
 //! None.

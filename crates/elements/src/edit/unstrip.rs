@@ -7,8 +7,9 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Puts LENGTH bytes in front of each packet, as they happen to be: after `Strip`, those that
-//! were there. A packet without that much headroom is dropped.
+//! Moves the start of each packet LENGTH bytes to the front. After `Strip`, these are the bytes
+//! that it removed; otherwise their contents are undefined. A packet with less headroom is
+//! dropped.
 //!
 //! ## Arguments
 //! - LENGTH: bytes.

@@ -7,9 +7,9 @@
 //! One push input, any number of push outputs.
 //!
 //! ## Description
-//! Sends each IPv6 packet where the first pattern says that fits it, and drops packets that fit
-//! none. The network header annotation must be set, as by `CheckIP6Header`. Tests of bytes that a
-//! packet does not have fail.
+//! Applies to each IPv6 packet the action of the first pattern that fits it, and drops packets
+//! that fit none. The network header annotation must be set, as by `CheckIP6Header`. Tests of
+//! bytes that a packet does not have fail.
 //!
 //! Tests are `[src|dst|src and dst|src or dst] [host|net] ADDRESS[/LENGTH]`, `[tcp|udp] [src|dst]
 //! port PORT`, `ip6 vers|class|dscp|flow|plen|hlim N`, `nxt PROTOCOL`, the name of a protocol,

@@ -7,8 +7,9 @@
 //! One push input, any number of push outputs.
 //!
 //! ## Description
-//! Sends each packet where the first pattern says that fits it, and drops packets that fit none.
-//! The network header annotation must be set. Tests of bytes that a packet does not have fail.
+//! Applies to each packet the action of the first pattern that fits it, and drops packets that fit
+//! none. The network header annotation must be set. Tests of bytes that a packet does not have
+//! fail.
 //!
 //! Tests are `[src|dst|src and dst|src or dst] host ADDRESS`, `net PREFIX`, `ether host ADDRESS`,
 //! `[tcp|udp] port PORT`, `proto PROTOCOL`, `tcp opt FLAG`, `icmp type TYPE`, `tcp win N`, `ip

@@ -11,11 +11,11 @@
 //!
 //! ## Description
 //! The last step of a router whose Linux owns neighbours and errors. Expects IP packets with the
-//! destination annotation set to the next hop and the IP header annotation set. A packet whose next
-//! hop is known, whose time to live is more than 1 and which fits MTU gets one less time to live
-//! and an Ethernet header from ETH to that neighbour. Every other packet leaves as it came, so that
-//! `Unstrip(14)` and `ToHost` give Linux the received frame: it asks for the neighbour, forwards
-//! meanwhile, fragments, or sends an error.
+//! destination annotation set to the next hop and the IP header annotation set. A packet whose
+//! next hop is known, whose time to live is more than 1 and which fits MTU leaves with its time to
+//! live reduced by one and an Ethernet header from ETH to that neighbour. Every other packet
+//! leaves as it came, so that `Unstrip(14)` and `ToHost` give Linux the received frame: it asks
+//! for the neighbour, forwards meanwhile, fragments, or sends an error.
 //!
 //! Linux's policy for the interface may change ETH and MTU, and may have all packets leave by output
 //! 3, or those that came in by a certain interface. With an MTU of its own, packets that may be

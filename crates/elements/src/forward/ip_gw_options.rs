@@ -8,10 +8,9 @@
 //! with a bad option; else they are dropped.
 //!
 //! ## Description
-//! Carries out the options of IP headers that are for every router: record route and time
-//! stamp. It belongs behind the look-up, because MYADDR is the address of the interface by
-//! which the packet leaves (RFC 1812 section 4.2.2.2). Other options, source routes too, are
-//! left alone.
+//! Carries out the options of IP headers that are for every router: record route and time stamp.
+//! Put it behind the look-up, because MYADDR is the address of the interface by which the packet
+//! leaves (RFC 1812 section 4.2.2.2). Other options, also source routes, stay unchanged.
 //!
 //! A packet with a bad option leaves by output 1 with the offset of the byte that is wrong in
 //! its "ICMP parameter problem" annotation. One without options costs a comparison.

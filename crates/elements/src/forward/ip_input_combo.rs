@@ -15,7 +15,8 @@
 //! - BADSRC, INTERFACES (keyword), GOODDST (keyword): as of `CheckIPHeader`.
 //!
 //! ## Handlers
-//! - `drops` (read): packets that failed. `drop_details` (read): the same by reason.
+//! - `drops` (read): packets that failed. `drop_details` (read): the numbers of failed packets for
+//!   each reason.
 //!
 //! ## See also
 //! `IPOutputCombo`, `CheckIPHeader`, `Paint`

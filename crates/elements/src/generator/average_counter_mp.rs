@@ -7,7 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Counts and measures as `AverageCounter` does. Of several threads each could count here.
+//! Counts and measures as `AverageCounter` does. In Click several threads can use it; here a
+//! router has one.
 //!
 //! ## Arguments
 //! Those of `AverageCounter`.

@@ -8,8 +8,8 @@
 //! One pull output.
 //!
 //! ## Description
-//! Makes UDP packets with fixed Ethernet, IP and UDP headers, and nothing but zeros in them. IP
-//! header and destination address annotations are set.
+//! Makes UDP packets with fixed Ethernet, IP and UDP headers and a payload of zeros. IP header and
+//! destination address annotations are set.
 //!
 //! ## Arguments
 //! - RATE: packets a second; 0 for as many as are pulled.

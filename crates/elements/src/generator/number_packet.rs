@@ -8,7 +8,7 @@
 //!
 //! ## Description
 //! Writes a number of 64 bits into each packet, which counts up from 0. A packet that is too short
-//! gets zeros at its end, and its IPv4 length, if it has that header, the new one.
+//! gets zeros at its end. If it has an IPv4 header, its length field is adjusted.
 //!
 //! ## Arguments
 //! - OFFSET: where the number stands, default 40.

@@ -7,8 +7,8 @@
 //! At least one push input, as many outputs.
 //!
 //! ## Description
-//! Notes when each packet passes, for a `TimestampDiff` that it comes to later. The time is that of
-//! the router's round.
+//! Records when each packet passes, for a later `TimestampDiff`. The time is that of the router's
+//! round.
 //!
 //! ## Arguments
 //! - COUNTER (keyword): the `NumberPacket` whose NET_ORDER counts here, too.

@@ -7,8 +7,8 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Sets the checksum of IPv4 packets, which need the IP header annotation; others pass unchanged.
-//! With DPDK the network card does it; here it is computed.
+//! Sets the checksum of IPv4 packets. Packets without the IP header annotation pass unchanged. In
+//! FastClick with DPDK the network card computes the checksum; here the element computes it.
 //!
 //! ## Arguments
 //! - L4: set the checksum of TCP and UDP, too; default false.

@@ -7,7 +7,8 @@
 //! One push input, one or two push outputs: packets whose time was not noted leave by output 1.
 //!
 //! ## Description
-//! Measures how long packets were under way since they passed a `RecordTimestamp`, by their number.
+//! Measures the time since packets passed a `RecordTimestamp`, and finds their record by the
+//! number in the packet.
 //!
 //! ## Arguments
 //! - RECORDER: the `RecordTimestamp`.

@@ -9,7 +9,7 @@
 //! ## Description
 //! Answers each IPv6 packet, whose header annotations must be set, with an ICMPv6 error: an IPv6
 //! packet to its source that quotes as much of it as fits into 1280 bytes. The destination
-//! annotation is set and the paint annotation kept, so it belongs before the look-up.
+//! annotation is set and the paint annotation kept, so put the element before the look-up.
 //!
 //! No error is sent (RFC 4443 section 2.4) about an ICMPv6 error or redirect, a packet whose
 //! source is not one node, and a packet to a group or one that came as a broadcast or to a

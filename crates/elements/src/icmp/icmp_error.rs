@@ -7,10 +7,10 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Answers each IP packet, whose header annotations must be set, with an ICMP error: an IP
-//! packet to its source that quotes it. Its destination annotation is set, so it belongs
-//! before the look-up. Unless told otherwise it asks `FixIPSrc` for the address of the
-//! interface by which it leaves.
+//! Answers each IP packet, whose header annotations must be set, with an ICMP error: an IP packet
+//! to its source that quotes it. Its destination annotation is set, so put the element before the
+//! look-up. By default it marks the error for `FixIPSrc`, which sets the address of the interface
+//! by which the error leaves.
 //!
 //! No error is sent (RFC 1812 section 4.3.2.7) about an ICMP error or a broken ICMP message,
 //! a fragment other than the first, a packet that came or goes as a broadcast or to a group,

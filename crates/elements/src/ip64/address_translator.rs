@@ -4,7 +4,7 @@
 //! `AddressTranslator(STATIC, [PORTS, MAPPING, ...,] DYNAMIC [, PORT_MAPPING, DIRECTION, ADDRESS ...])`
 //!
 //! ## Ports
-//! Push input 0 for outward packets, 1 for inward packets; as many push outputs.
+//! Push input 0 for outward packets, 1 for inward packets; push outputs with the same numbers.
 //!
 //! ## Description
 //! Network address translation of IPv6: the source of outward packets, and the destination of inward
@@ -15,14 +15,15 @@
 //! Addresses that embed the same IPv4 address, such as `::10.0.0.1` and `::ffff:10.0.0.1`, count as
 //! the same.
 //!
-//! A mapping that is made on the way stays until the router ends.
+//! A dynamic mapping stays until the router ends.
 //!
 //! ## Arguments
 //! - STATIC: number of static mappings. If it is not 0, PORTS says whether they have ports, and so
 //!   many MAPPINGs follow: `INNER MAPPED`, or `INNER PORT MAPPED PORT`.
-//! - DYNAMIC: whether mappings are made on the way.
-//! - PORT_MAPPING: whether those map ports, too. Then `ADDRESS FIRST LAST` follows DIRECTION: the
-//!   address and the ports that flows get. Else addresses follow; each host gets one of its own.
+//! - DYNAMIC: whether packets make dynamic mappings.
+//! - PORT_MAPPING: whether dynamic mappings also map ports. If so, `ADDRESS FIRST LAST` follows
+//!   DIRECTION: the address and the ports that flows get. Otherwise addresses follow, and each
+//!   host gets its own address.
 //! - DIRECTION: 0 if outward packets make mappings, 1 if inward packets do.
 //!
 //! ## Handlers

@@ -8,8 +8,8 @@
 //!
 //! ## Description
 //! Encrypts or decrypts the bytes between the ESP header and the digest with DES in CBC mode, from
-//! the header's vector on. The key is the first 8 bytes of the tunnel's that `RadixIPsecLookup` has
-//! found. DES keeps nothing secret today; it is here for configurations that have it.
+//! the header's vector on. The key is the first 8 bytes of the tunnel's that `RadixIPsecLookup`
+//! has found. DES is not secure; the element exists for configurations that use it.
 //!
 //! ## Arguments
 //! - ENCRYPT: 1 to encrypt, 0 to decrypt.

@@ -24,7 +24,7 @@
 //! ## Handlers
 //! - `table` (read): routes, a line each.
 //! - `lookup` (read with parameter): output and gateway for an address.
-//! - `add`, `set`, `remove` (write): a route; `add` refuses one that is there.
+//! - `add`, `set`, `remove` (write): a route; `add` refuses a route that already exists.
 //! - `drops` (read): packets without a route or a tunnel.
 //!
 //! ## See also

@@ -7,9 +7,9 @@
 //! One push input, any number of push outputs.
 //!
 //! ## Description
-//! Looks up each packet's IPv6 destination annotation: the route with the longest prefix that
-//! has it says by which output the packet leaves. If the route has a gateway, the annotation
-//! becomes the gateway's address. Packets without a route are dropped.
+//! Looks up each packet's IPv6 destination annotation, and sends the packet to the output of the
+//! route with the longest matching prefix. If the route has a gateway, the annotation becomes the
+//! gateway's address. Packets without a route are dropped.
 //!
 //! The table is a multibit trie; look-ups of a batch overlap.
 //!
@@ -22,11 +22,12 @@
 //! ## Handlers
 //! - `lookup ADDRESS` (read): output and gateway.
 //! - `table`, `table ADDRESS/MASK` (read): all routes, or those within a prefix.
-//! - `count` (read): how many there are.
-//! - `add` (write): as an argument; replaces the route that is there.
+//! - `count` (read): the number of routes.
+//! - `add` (write): a route, written as the argument; replaces an existing route of the same
+//!   prefix.
 //! - `remove` (write): `ADDRESS/MASK`.
-//! - `load` (write): lines of `set` and a route or `remove` and a prefix; those that can be done
-//!   are done.
+//! - `load` (write): lines of `set` and a route or `remove` and a prefix; a line with a mistake
+//!   does not stop the others.
 //! - `drops` (read): packets without a route.
 //!
 //! ## See also

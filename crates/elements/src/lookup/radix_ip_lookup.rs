@@ -7,9 +7,9 @@
 //! One input, any number of outputs, push.
 //!
 //! ## Description
-//! Looks up each packet's destination address annotation: the route with the longest prefix
-//! that has it says by which output the packet leaves. If the route has a gateway, the
-//! annotation becomes the gateway's address. Packets without a route are dropped.
+//! Looks up each packet's destination address annotation, and sends the packet to the output of
+//! the route with the longest matching prefix. If the route has a gateway, the annotation becomes
+//! the gateway's address. Packets without a route are dropped.
 //!
 //! All look-ups are one kind of table, DIR-24-8: one or two loads a packet, overlapped over the
 //! batch, for any number of routes.
@@ -25,12 +25,13 @@
 //! ## Handlers
 //! - `lookup ADDRESS` (read): output and gateway.
 //! - `table`, `table ADDRESS/MASK` (read): all routes, or those within a prefix.
-//! - `count` (read): how many there are.
-//! - `add`, `set` (write): `ADDRESS/MASK [GATEWAY] OUTPUT`; `add` refuses a prefix that is there.
+//! - `count` (read): the number of routes.
+//! - `add`, `set` (write): `ADDRESS/MASK [GATEWAY] OUTPUT`; `add` refuses a prefix that already
+//!   has a route.
 //! - `remove` (write): `ADDRESS/MASK`.
 //! - `ctrl` (write): lines of `add`, `set` or `remove` and their values; all or none happen.
-//! - `load` (write): lines of `set` and a route or `remove` and a prefix; those that can be done
-//!   are done.
+//! - `load` (write): lines of `set` and a route or `remove` and a prefix; a line with a mistake
+//!   does not stop the others.
 //! - `flush` (write): removes all routes.
 //! - `drops` (read): packets without a route.
 //!

@@ -7,9 +7,9 @@
 //! One input, any number of outputs, push.
 //!
 //! ## Description
-//! Looks up each packet's destination address annotation: the route with the longest prefix
-//! that has it says by which output the packet leaves. If the route has a gateway, the
-//! annotation becomes the gateway's address. Packets without a route are dropped.
+//! Looks up each packet's destination address annotation, and sends the packet to the output of
+//! the route with the longest matching prefix. If the route has a gateway, the annotation becomes
+//! the gateway's address. Packets without a route are dropped.
 //!
 //! As `RadixIPLookup`, with routes that do not change.
 //!
@@ -21,7 +21,7 @@
 //! ## Handlers
 //! - `lookup ADDRESS` (read): output and gateway.
 //! - `table`, `table ADDRESS/MASK` (read): all routes, or those within a prefix.
-//! - `count` (read): how many there are.
+//! - `count` (read): the number of routes.
 //! - `drops` (read): packets without a route.
 //!
 //! ## See also

@@ -10,14 +10,14 @@
 //!
 //! ## Description
 //! Puts an Ethernet header before each IP packet, with the address of the neighbour that the
-//! destination annotation names. If that is not known, the packet waits, and the neighbour is
-//! asked: three times, a second apart. Further packets are dropped, or leave by output 2 for an
-//! `ICMPError`.
+//! destination annotation names. If the element does not know this address, the packet waits, and
+//! the element asks the neighbour three times, a second apart. Further packets are dropped, or
+//! leave by output 2 for an `ICMPError`.
 //!
-//! Answers, and requests and announcements of others, are believed for neighbours that the
-//! router wants to send to, and for no others. An entry older than POLL_TIMEOUT is checked
-//! when it is used: the neighbour itself is asked, three times, and packets go on meanwhile.
-//! An entry that is older than TIMEOUT or does not answer is forgotten.
+//! The element learns from answers, requests and announcements only the addresses of neighbours to
+//! which the router wants to send. An entry older than POLL_TIMEOUT is checked when it is used:
+//! the element asks the neighbour itself, three times, and still sends packets to it. An entry
+//! that is older than TIMEOUT, or whose neighbour does not answer, is removed.
 //!
 //! Packets for 255.255.255.255 or a broadcast address go to ff:ff:ff:ff:ff:ff, packets for
 //! multicast groups to the groups' Ethernet addresses, packets for 0.0.0.0 nowhere.

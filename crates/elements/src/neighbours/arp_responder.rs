@@ -12,15 +12,15 @@
 //! of the prefixes with the prefix's Ethernet address; the longest prefix counts. The answer
 //! keeps the interface and the VLAN annotation of the request.
 //!
-//! A request whose sender says that it has the very address it asks for (gratuitous ARP) is
-//! not answered, and neither is one from a group address.
+//! It does not answer gratuitous ARP (requests for the sender's own address) and requests from a
+//! group address.
 //!
 //! With ANNOUNCE it announces its addresses by such requests when it starts (RFC 5227 section 3):
 //! stations with an old entry update it. After a change of the configuration only new addresses are
 //! announced, and those with a new Ethernet address.
 //!
 //! ## Arguments
-//! - IP/MASK: addresses to answer for; one alone has 32 bits.
+//! - IP/MASK: addresses to answer for; an address without MASK has 32 bits.
 //! - ETH: their Ethernet address. A name that stands for both may be written once.
 //! - ANNOUNCE: whether to announce addresses (those with 32 bits), default false. Its output is then
 //!   a push output.

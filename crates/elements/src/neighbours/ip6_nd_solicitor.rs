@@ -14,13 +14,14 @@
 //! the group of the address is asked three times, a second apart. Further packets are dropped, or
 //! leave by output 2 for an `ICMP6Error`.
 //!
-//! A known neighbour is reachable for 30 seconds, then stale. Packets to a stale one go on;
-//! five seconds after the first it is probed, three times, and forgotten if it does not answer.
-//! Advertisements, and the source addresses of solicitations, are believed as RFC 4861 sections
-//! 7.2.3 and 7.2.5 say, but for neighbours that the router wants to send to and no others.
+//! A known neighbour is reachable for 30 seconds, then stale. Packets to a stale neighbour are
+//! still sent. Five seconds after the first one, the element probes the neighbour three times, and
+//! removes it if it does not answer. Advertisements, and the source addresses of solicitations,
+//! are believed as RFC 4861 sections 7.2.3 and 7.2.5 say, but for neighbours that the router wants
+//! to send to and no others.
 //!
-//! Packets to multicast groups go to the groups' Ethernet addresses. All tables are bounded as
-//! those of `ARPQuerier` are.
+//! Packets to multicast groups go to the groups' Ethernet addresses. All tables are bounded, like
+//! those of `ARPQuerier`.
 //!
 //! Without output 2, which Click's element has not, it asks as Click's does: the group, and only
 //! when a packet comes for a neighbour that is not known, or not for a minute; no question is

@@ -13,10 +13,10 @@
 //!
 //! Expects IPv6 packets with their header annotations set. Answers valid queries (RFC 3810 section
 //! 6.2: hop limit 1, router alert, from a link-local address) for all groups or one of its own,
-//! after a random part of the time that they allow: version 2 with one report of all groups, version
-//! 1 (RFC 2710) with a report for each. All other packets are dropped. Without being asked it sends
-//! reports of version 2 when it starts, twice, a second apart; after a change of the configuration
-//! only if there are other groups. Reports have Ethernet headers.
+//! after a random part of the time that they allow: version 2 with one report of all groups,
+//! version 1 (RFC 2710) with a report for each. All other packets are dropped. Without a query it
+//! sends reports of version 2 when it starts, twice, a second apart; after a change of the
+//! configuration only if there are other groups. Reports have Ethernet headers.
 //!
 //! ## Arguments
 //! - IP6: the interface's addresses, with blanks between them. One of them must be link-local:

@@ -8,9 +8,9 @@
 //! not fit.
 //!
 //! ## Description
-//! Keeps packets until they are pulled. Packets of input 0 are put behind all others, or do not fit
-//! if the queue is full. Packets of input 1 are put in front of them; if the queue is full, the
-//! last one is dropped.
+//! Keeps packets until they are pulled. Packets of input 0 go to the end of the queue, or do not
+//! fit if it is full. Packets of input 1 go to the front; if the queue is full, its last packet is
+//! dropped.
 //!
 //! ## Arguments
 //! - CAPACITY: most packets, default 1000.

@@ -18,7 +18,8 @@
 //! ## Handlers
 //! - `length` (read): packets in the queue.
 //! - `highwater_length` (read): most packets there ever were.
-//! - `capacity` (read, write): most packets; fewer than are there drops the newest.
+//! - `capacity` (read, write): most packets. If a written value is below `length`, the newest
+//!   packets are dropped.
 //! - `drops` (read): packets that did not fit.
 //! - `reset_counts` (write): sets `drops` and `highwater_length` back.
 //! - `reset` (write): drops all packets.

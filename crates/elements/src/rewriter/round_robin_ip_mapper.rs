@@ -7,8 +7,8 @@
 //! None.
 //!
 //! ## Description
-//! For rewriters: lets new flows take one of its patterns after the other. A rewriter's input names
-//! it in place of a specification.
+//! For rewriters: gives new flows its patterns in turn. A rewriter's input names it in place of a
+//! specification.
 //!
 //! ## Arguments
 //! - PATTERN: `SADDR SPORT DADDR DPORT` or `SADDR DADDR` or a name, see `IPRewriter`.

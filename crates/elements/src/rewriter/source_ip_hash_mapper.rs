@@ -7,13 +7,13 @@
 //! None.
 //!
 //! ## Description
-//! For rewriters: lets new flows take one of its patterns by their source address, so that a host
-//! always gets the same, and few hosts change theirs when a pattern is added (consistent hashing).
+//! For rewriters: chooses a pattern for each new flow by a consistent hash of its source address.
+//! A host always gets the same pattern, and a new pattern changes that of few hosts.
 //!
 //! ## Arguments
-//! - NODES: places of each pattern on the ring; SEED: accepted for Click's sake.
+//! - NODES: places of each pattern on the ring; SEED: accepted as in Click, without effect.
 //! - PATTERN, FOUTPUT, ROUTPUT: see `RoundRobinIPMapper`.
-//! - ID: a number, different for each pattern, which decides where it stands.
+//! - ID: a number, different for each pattern, which decides its places on the ring.
 //!
 //! ## Handlers
 //! None.

@@ -7,8 +7,8 @@
 //! Any number of pull inputs, one pull output.
 //!
 //! ## Description
-//! Pulls packets from its inputs in turn so that all get the same number of bytes through (deficit
-//! round robin).
+//! Pulls packets from its inputs in turn, the same number of bytes from each (deficit round
+//! robin).
 //!
 //! ## Arguments
 //! - QUANTUM: bytes that an input gains with each turn, default 500.

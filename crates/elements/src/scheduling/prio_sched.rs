@@ -7,7 +7,7 @@
 //! Any number of pull inputs, one pull output.
 //!
 //! ## Description
-//! Pulls packets from its first input; from the second if the first has none; and so on.
+//! Pulls packets from the first input that has a packet: the first input has the highest priority.
 //!
 //! ## Arguments
 //! None.

@@ -7,7 +7,7 @@
 //! Any number of pull inputs, one pull output.
 //!
 //! ## Description
-//! Pulls packets from its inputs in turn. Inputs that have none lose their turn.
+//! Pulls packets from its inputs in turn. An input without packets loses its turn.
 //!
 //! ## Arguments
 //! None.

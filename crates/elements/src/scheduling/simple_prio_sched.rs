@@ -7,7 +7,7 @@
 //! Any number of pull inputs, one pull output.
 //!
 //! ## Description
-//! Pulls packets from its first input that has some. The same as `PrioSched`.
+//! Pulls packets from the first input that has a packet. The same as `PrioSched`.
 //!
 //! ## Arguments
 //! None.

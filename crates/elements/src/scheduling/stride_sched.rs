@@ -8,7 +8,7 @@
 //!
 //! ## Description
 //! Pulls packets from its inputs in the proportion of their tickets, as evenly as can be (stride
-//! scheduling). Inputs that have none lose their turn.
+//! scheduling). An input without packets loses its turn.
 //!
 //! ## Arguments
 //! - TICKETS: one for each input, 0 to 32768.

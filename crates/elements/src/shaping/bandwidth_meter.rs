@@ -7,9 +7,8 @@
 //! One push input; one push output more than rates.
 //!
 //! ## Description
-//! Measures the rate of bytes over the last hundredths of a second, and sends all packets out of
-//! output 0 while it is below the first RATE, out of output 1 while it is below the second, and so
-//! on.
+//! Measures the rate of bytes over some hundredths of a second. All packets leave by output 0
+//! while the rate is below the first RATE, by output 1 while it is below the second, and so on.
 //!
 //! ## Arguments
 //! - RATE: bandwidth, such as 10Mbps; without a unit bytes a second; rising.

@@ -7,7 +7,8 @@
 //! One pull input, one push output.
 //!
 //! ## Description
-//! Every INTERVAL, pulls up to BURST packets and pushes them on. `TimedUnqueue` with another BURST.
+//! Every INTERVAL, pulls up to BURST packets and pushes them on. It is `TimedUnqueue` with another
+//! default of BURST.
 //!
 //! ## Arguments
 //! - INTERVAL: seconds.

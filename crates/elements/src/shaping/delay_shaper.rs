@@ -7,8 +7,8 @@
 //! One pull input, one pull output.
 //!
 //! ## Description
-//! Lets each packet be pulled DELAY after its time, which is the time it was first pulled if it has
-//! none, and sets its time to now.
+//! Releases each packet DELAY after its timestamp, and sets the timestamp to the present time. A
+//! packet without a timestamp gets one when it is first pulled.
 //!
 //! ## Arguments
 //! - DELAY: seconds.

@@ -7,8 +7,8 @@
 //! One pull input, one push output.
 //!
 //! ## Description
-//! Pulls packets, and pushes each on DELAY after its time, which is the time it was pulled if it
-//! has none.
+//! Pulls packets, and pushes each on DELAY after its timestamp. A packet without a timestamp gets
+//! one when it is pulled.
 //!
 //! ## Arguments
 //! - DELAY: seconds.

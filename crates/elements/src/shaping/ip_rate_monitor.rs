@@ -9,7 +9,7 @@
 //! ## Description
 //! Measures rates of packets or bytes by address: packets of input 0 by their source, those of
 //! input 1 by their destination. It begins with the first byte of addresses; where a rate exceeds
-//! THRESH it goes on with the next byte below. Packets need the IP header annotation, and get the
+//! THRESH, it also measures by the next byte. Packets need the IP header annotation, and get the
 //! rates of their address as annotations.
 //!
 //! ## Arguments

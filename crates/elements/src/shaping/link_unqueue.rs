@@ -7,9 +7,9 @@
 //! One pull input, one push output.
 //!
 //! ## Description
-//! Behaves as a line: pulls packets as fast as BANDWIDTH takes them up, and pushes each on LATENCY
-//! after its last bit. Extra length counts. A line on which five 16ths of the router's packet pool
-//! are takes no more until some have arrived.
+//! Simulates a line: pulls packets at BANDWIDTH, and pushes each on LATENCY after its last bit.
+//! The extra length annotation counts. A line holds at most five 16ths of the router's packet
+//! pool; then it pulls no more until packets have arrived.
 //!
 //! ## Arguments
 //! - LATENCY: seconds.

@@ -7,11 +7,11 @@
 //! Pull inputs, as many push outputs.
 //!
 //! ## Description
-//! Pulls packets from one input in each turn, the next one in the next turn, and pushes them by the
-//! output of its number.
+//! In each turn, pulls packets from the next input, and pushes them by the output with the same
+//! number.
 //!
 //! ## Arguments
-//! - BURST: most packets in a turn, default 1; 0 for as many as there are, a batch at most.
+//! - BURST: most packets in a turn, default 1; 0 means all that are available, at most a batch.
 //!
 //! ## Handlers
 //! - `count` (read): packets moved.

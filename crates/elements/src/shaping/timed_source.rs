@@ -15,7 +15,7 @@
 //! - LIMIT (keyword): stop after this many; negative, the default, means never.
 //! - ACTIVE (keyword): whether to send; default true.
 //! - STOP (keyword): stop the router once LIMIT is reached; default false.
-//! - HEADROOM (keyword): accepted for Click's sake.
+//! - HEADROOM (keyword): accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `count` (read): packets sent.

@@ -19,7 +19,8 @@
 //! - DATA (keyword): the dump itself, in place of a file.
 //! - STOP (keyword): stop the router at the end; default false.
 //! - ACTIVE (keyword): whether to send; default true.
-//! - ZERO (keyword): accepted for Click's sake; packets are always zero where nothing is known.
+//! - ZERO (keyword): accepted as in Click, without effect: bytes that the dump does not give are
+//!   always zero.
 //! - CHECKSUM (keyword): set checksums, and add the missing bytes to the IP length; default false.
 //! - PROTO (keyword): protocol of packets that say none; default TCP.
 //! - MULTIPACKET (keyword): make a packet for each that a line stands for; default false.

@@ -4,11 +4,11 @@
 //! `ToIPSummaryDump(FILENAME [, FIELDS, HEADER, VERBOSE, BANNER, BINARY, MULTIPACKET, BAD_PACKETS, CAREFUL_TRUNC, EXTRA_LENGTH])`
 //!
 //! ## Ports
-//! One input, push or pull; one optional push output, by which packets go on.
+//! One input, push or pull; one optional push output, by which the packets leave.
 //!
 //! ## Description
-//! Writes a line about each packet to a file: the values of FIELDS. It is made for traces, and
-//! allocates and writes on the packet path.
+//! Writes a line about each packet to a file: the values of FIELDS. Use it for traces only: it
+//! allocates memory and writes on the packet path.
 //!
 //! Fields: `timestamp`, `ts_sec`, `ts_usec`, `first_timestamp`, `count`, `link`, `direction`,
 //! `aggregate`, `wire_len`; `eth_src`, `eth_dst`, `eth_type`; `ip_src`, `ip_dst`, `ip_tos`,
@@ -23,13 +23,15 @@
 //! - FILENAME: the file; `-` is standard output.
 //! - FIELDS (keyword): names separated by spaces; default `src dst`. CONTENTS is another name for
 //!   it.
-//! - HEADER (keyword): begin with lines that describe the fields; default true.
-//! - VERBOSE (keyword): among them the host and the time; default false.
-//! - BANNER (keyword): among them this text.
+//! - HEADER (keyword): begin the file with lines that describe the fields; default true.
+//! - VERBOSE (keyword): these lines also name the host and the time; default false.
+//! - BANNER (keyword): a text that is added to these lines.
 //! - BINARY (keyword): write records, not lines; default false.
-//! - MULTIPACKET (keyword): write a line for each packet that a packet stands for; default false.
-//! - BAD_PACKETS (keyword): a line of its own for each mistake of a packet; default false.
-//! - CAREFUL_TRUNC (keyword): also that it is shorter than its IP length; default true.
+//! - MULTIPACKET (keyword): if a packet stands for several packets, write a line for each of them;
+//!   default false.
+//! - BAD_PACKETS (keyword): write a separate line for each mistake of a packet; default false.
+//! - CAREFUL_TRUNC (keyword): a packet that is shorter than its IP length is such a mistake;
+//!   default true.
 //! - EXTRA_LENGTH (keyword): count the extra length annotation; default true.
 //!
 //! ## Handlers

@@ -4,7 +4,8 @@
 //! `Bypass([ACTIVE, INLINE])`
 //!
 //! ## Ports
-//! One or two inputs, one or two outputs, push or pull. The second ones lead into a way round.
+//! One or two inputs, one or two outputs, push or pull. Output 1 and input 1 connect to the
+//! elements of the bypass.
 //!
 //! ## Description
 //! Passes packets, or leads them through elements in between: if active, pushed packets leave by
@@ -12,8 +13,8 @@
 //! output 1 takes from input 0.
 //!
 //! ## Arguments
-//! - ACTIVE: whether to go round; default false.
-//! - INLINE (keyword): accepted for Click's sake.
+//! - ACTIVE: whether to use the bypass; default false.
+//! - INLINE (keyword): accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `active` (read, write): ACTIVE.

@@ -8,10 +8,11 @@
 //! for acknowledgements that have no packet to go with.
 //!
 //! ## Description
-//! Acknowledges TCP packets up to the first that is missing in the `TCPBuffer` behind output 0. A
-//! packet that goes out gets the acknowledgement number; if none does within DELAY, a packet of its
-//! own is sent, without addresses, ports and sequence number. Nothing passes before the first SYN
-//! ACK. Packets need the IP header annotation; checksums are left as they are.
+//! Acknowledges TCP packets up to the first gap in the `TCPBuffer` behind output 0. It writes the
+//! acknowledgement number into the next packet that goes out. If none goes out within DELAY, it
+//! sends an empty acknowledgement, without addresses, ports and sequence number. Before the first
+//! SYN ACK it drops all packets. Packets need the IP header annotation; checksums are left as they
+//! are.
 //!
 //! ## Arguments
 //! - DELAY (keyword): seconds that an acknowledgement waits, default 0.02.

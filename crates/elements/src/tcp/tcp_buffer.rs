@@ -7,9 +7,9 @@
 //! One push input, one pull output.
 //!
 //! ## Description
-//! Holds TCP packets, and gives them in the order of their sequence numbers. The first packet that is
-//! pulled says where the order begins. Packets that are there, or that come after a later one was
-//! pulled, are dropped, as are those that find no room. Packets need the IP header annotation.
+//! Holds TCP packets, and gives them in the order of their sequence numbers. The order begins with
+//! the first packet that is pulled. It drops duplicates, packets that come after a later one was
+//! pulled, and packets for which it has no room. Packets need the IP header annotation.
 //!
 //! ## Arguments
 //! - SKIP: give the next packet also if one before it is missing; default false: wait for it.

@@ -7,8 +7,8 @@
 //! At least one input, as many outputs; push or pull.
 //!
 //! ## Description
-//! Has one thread at a time on the paths behind it. A router has one thread here: packets of each
-//! input go to the output of the same number.
+//! Passes packets of each input to the output of the same number. In Click it lets one thread at a
+//! time use the paths behind it; here a router has only one thread.
 //!
 //! ## Arguments
 //! - LOCK: name of the lock; accepted.

@@ -7,7 +7,7 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Adds up how long ago packets got their timestamp.
+//! Sums up the age of packets: the time since their timestamp.
 //!
 //! ## Arguments
 //! None.

@@ -4,17 +4,19 @@
 //! `DecMPLSTTL`
 //!
 //! ## Ports
-//! One input; output 0 gets the packets, output 1, if connected, those whose time is over.
+//! One input; output 0 gets the packets, output 1, if connected, those whose time to live has
+//! expired.
 //!
 //! ## Description
-//! Counts the time to live of the MPLS label that a packet begins with down by one. Packets whose
-//! time to live is 1 or 0, or that are too short, leave by output 1 as they are, or are dropped.
+//! Subtracts one from the time to live of the MPLS label that a packet begins with. Packets with a
+//! time to live of 1 or 0, and packets that are too short, leave by output 1 unchanged, or are
+//! dropped if it is not connected.
 //!
 //! ## Arguments
 //! None.
 //!
 //! ## Handlers
-//! - `drops` (read): packets whose time was over.
+//! - `drops` (read): packets whose time to live had expired.
 //!
 //! ## See also
 //! `SetMPLSLabel`, `DecIPTTL`

@@ -7,10 +7,11 @@
 //! None.
 //!
 //! ## Description
-//! Which bit rates stations of an IEEE 802.11 network know, for the elements that name it as
-//! their RT. Rates count in 500 kb/s: 2, 4, 11 and 22 are those of 802.11b.
+//! Holds the bit rates that stations of an IEEE 802.11 network support, for the elements that name
+//! it as their RT. The unit of rates is 500 kb/s: 2, 4, 11 and 22 are those of 802.11b.
 //!
-//! Of at most 4096 stations: when there would be more, those that were heard are forgotten.
+//! It holds at most 4096 stations; a further one removes all stations that were learned from
+//! frames.
 //!
 //! ## Arguments
 //! - DEFAULT RATE...: rates of unknown stations. Others' rates count only as far as these have them
@@ -21,7 +22,7 @@
 //! - `rates` (read): a station a line.
 //! - `insert` (write): as an argument.
 //! - `remove` (write): Ethernet address.
-//! - `debug` (read, write): accepted for Click's sake.
+//! - `debug` (read, write): accepted as in Click, without effect.
 //!
 //! ## See also
 //! `WirelessInfo`, `ProbeTXRate`, `BeaconScanner`

@@ -7,17 +7,17 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Notes which IEEE 802.11 networks tell of themselves, in beacons and in answers to requests.
-//! All frames pass.
+//! Records the IEEE 802.11 networks that announce themselves in beacons and probe responses. All
+//! frames pass.
 //!
-//! Of at most 4096 networks: when there would be more, all are forgotten.
+//! It keeps at most 4096 networks; a further one clears the table.
 //!
 //! ## Arguments
 //! All keywords.
 //! - RT: name of an `AvailableRates`, which learns the rates of each access point.
 //! - WIRELESS_INFO: name of a `WirelessInfo`: note networks on its channel only; all if that is
 //!   0, none if it is less.
-//! - DEBUG: accepted for Click's sake.
+//! - DEBUG: accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `scan` (read): a network a line.

@@ -12,7 +12,7 @@
 //!
 //! ## Arguments
 //! All keywords.
-//! - WIRELESS_INFO: name of a `WirelessInfo`, which also says how often.
+//! - WIRELESS_INFO: name of a `WirelessInfo`, which also has the interval of beacons.
 //! - RT: name of an `AvailableRates`: the access point's rates.
 //! - DEBUG: log each request, default false.
 //!

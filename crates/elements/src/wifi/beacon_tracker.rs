@@ -14,11 +14,11 @@
 //! All keywords.
 //! - WIRELESS_INFO: name of a `WirelessInfo`.
 //! - TRACK: over how many beacons to measure, 1 to 10000, default 10.
-//! - DEBUG: accepted for Click's sake.
+//! - DEBUG: accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `stats` (read): beacons that came, in percent.
-//! - `track`, `beacon_interval` (read): how many to measure over; milliseconds between them.
+//! - `track`, `beacon_interval` (read): TRACK; milliseconds between beacons.
 //! - `reset` (write): starts again.
 //! - `debug` (read, write): see the argument.
 //!

@@ -9,10 +9,10 @@
 //! ## Description
 //! Removes the 24 bytes that drivers made for Click put before an IEEE 802.11 frame, and notes
 //! their contents: signal, noise, rate, whether it is an own frame that was sent. Frames without
-//! pass as they are.
+//! these bytes pass unchanged.
 //!
 //! ## Arguments
-//! - DEBUG (keyword): accepted for Click's sake.
+//! - DEBUG (keyword): accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `debug` (read, write): see the argument.

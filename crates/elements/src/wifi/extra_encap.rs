@@ -11,7 +11,7 @@
 //! that drivers made for Click read.
 //!
 //! ## Arguments
-//! - DEBUG (keyword): accepted for Click's sake.
+//! - DEBUG (keyword): accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `debug` (read, write): see the argument.

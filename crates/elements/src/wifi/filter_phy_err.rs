@@ -7,8 +7,8 @@
 //! One input, one to three outputs; output 0 push or pull, others push.
 //!
 //! ## Description
-//! Frames that the radio has noted as damaged leave by output 1 if there are two outputs, else
-//! they are dropped.
+//! Takes out frames that the radio marked as damaged: they leave by output 1 if the element has
+//! exactly two outputs, otherwise they are dropped.
 //!
 //! ## Arguments
 //! None.

@@ -7,7 +7,7 @@
 //! One input, one or two outputs; output 0 push or pull, output 1 push.
 //!
 //! ## Description
-//! Own frames, which the driver gives back when they have been sent, leave by output 1, or are
+//! Takes out own frames, which the driver returns after sending: they leave by output 1, or are
 //! dropped if it is not connected.
 //!
 //! ## Arguments

@@ -8,11 +8,11 @@
 //!
 //! ## Description
 //! Removes the 144 bytes that drivers of Prism cards put before an IEEE 802.11 frame, and notes
-//! their contents: signal, noise, rate, whether it is an own frame. Frames without pass as they
-//! are.
+//! their contents: signal, noise, rate, whether it is an own frame. Frames without these bytes
+//! pass unchanged.
 //!
 //! ## Arguments
-//! - DEBUG (keyword): accepted for Click's sake.
+//! - DEBUG (keyword): accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `debug` (read, write): see the argument.

@@ -15,7 +15,7 @@
 //! - ETH: Ethernet address of the station.
 //! - RT: name of an `AvailableRates`: the rates that the station knows.
 //! - WIRELESS_INFO: name of a `WirelessInfo`.
-//! - DEBUG: accepted for Click's sake.
+//! - DEBUG: accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `eth`, `debug` (read, write): see the arguments.

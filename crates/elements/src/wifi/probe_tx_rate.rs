@@ -13,7 +13,7 @@
 //! time lately. Every tenth frame gets another one that might be faster. Frames for groups go at
 //! the first rate.
 //!
-//! Knows at most 4096 stations; when there would be more, all are forgotten.
+//! It keeps at most 4096 stations; a further one clears the table.
 //!
 //! ## Arguments
 //! All keywords.

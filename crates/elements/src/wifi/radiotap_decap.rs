@@ -12,7 +12,7 @@
 //! retries are noted. Packets that have no good header pass as they are.
 //!
 //! ## Arguments
-//! - DEBUG (keyword): accepted for Click's sake.
+//! - DEBUG (keyword): accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `debug` (read, write): see the argument.

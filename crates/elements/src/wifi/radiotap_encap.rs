@@ -11,7 +11,7 @@
 //! whether to wait for an acknowledgement, tries. Monitor interfaces of Linux want it.
 //!
 //! ## Arguments
-//! - DEBUG (keyword): accepted for Click's sake.
+//! - DEBUG (keyword): accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `debug` (read, write): see the argument.

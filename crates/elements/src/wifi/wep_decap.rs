@@ -14,7 +14,7 @@
 //! ## Arguments
 //! - KEY: up to 16 bytes.
 //! - KEYID: its number, default 0.
-//! - DEBUG, STRICT (keywords): accepted for Click's sake.
+//! - DEBUG, STRICT (keywords): accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `key`, `keyid`, `debug` (read, write): see the arguments.

@@ -15,7 +15,7 @@
 //! - KEY: up to 16 bytes.
 //! - KEYID (keyword): its number, default 0.
 //! - ACTIVE (keyword): default false.
-//! - DEBUG, STRICT (keywords): accepted for Click's sake.
+//! - DEBUG, STRICT (keywords): accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `key`, `keyid`, `active`, `debug` (read, write): see the arguments.

@@ -7,10 +7,11 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Drops IEEE 802.11 frames that came before: repeated ones with the sequence number that their
-//! sender had last, and, of fragments, no later one. Control frames and frames for groups pass.
+//! Drops duplicates of IEEE 802.11 frames: repeated frames with the last sequence number of their
+//! sender, and of fragments those whose number is not higher. Control frames and frames for groups
+//! pass.
 //!
-//! Of at most 4096 senders: when there would be more, all are forgotten.
+//! It keeps at most 4096 senders; a further one clears the table.
 //!
 //! ## Arguments
 //! - DEBUG (keyword): log the drops, default false.

@@ -15,7 +15,7 @@
 //!   between access points (with three addresses, as Click has it).
 //! - BSSID: the network, default 00:00:00:00:00:00.
 //! - WIRELESS_INFO (keyword): a `WirelessInfo` that knows the network.
-//! - DEBUG (keyword): accepted for Click's sake.
+//! - DEBUG (keyword): accepted as in Click, without effect.
 //!
 //! ## Handlers
 //! - `mode`, `bssid`, `debug` (read, write): see the arguments.

@@ -7,7 +7,7 @@
 //! None.
 //!
 //! ## Description
-//! Which IEEE 802.11 network a station or an access point is of, for the elements that name it as
+//! Holds the IEEE 802.11 network of a station or an access point, for the elements that name it as
 //! their WIRELESS_INFO.
 //!
 //! ## Arguments
