@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A data plane that filters: it forwards like forward.c, but drops UDP packets to the ports that its
- * command line names. Build it with `cc -O2 -o filter filter.c`; run it with `program: [/opt/filter, "53"]`. */
+/* A data plane that filters: it forwards like forward.c, but drops UDP packets to the ports that
+ * its command line names. Build it with `cc -O2 -o filter filter.c`; run it with
+ * `program: [/opt/filter, "53"]`. */
 #include <stdio.h>
 
 #include "europa.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A data plane with a look-up in the switch: it parses a packet, the switch looks up its key, and it
- * writes the header. It forwards between two interfaces like forward.c, and gives each IPv4 UDP packet
- * a key, its destination port. A rule like
+/* A data plane with a look-up in the switch: it parses a packet, the switch looks up the key, and
+ * the program writes the header. It forwards between two interfaces like forward.c, and gives each
+ * IPv4 UDP packet a key, its destination port. A rule like
  *
  *	{key: "1b59", action: {back: true, result: "020000000007"}}
  *
