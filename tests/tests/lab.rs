@@ -1,4 +1,4 @@
-//! The laboratory itself: a test is worth what its instruments are.
+//! Tests of the laboratory, on whose instruments all other tests depend.
 
 use std::thread::sleep;
 use std::time::Duration;

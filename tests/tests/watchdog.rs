@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use europa_tests::{Node, skip_without};
 
-/// Slices with as many ways as each may have: all that the switch has.
+/// Number of slices, each with all the ways that it may have: together all ways of the switch.
 const SLICES: usize = 16;
 const WAYS: usize = 4095;
 const HOSTS: usize = 1000;
