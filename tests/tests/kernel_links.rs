@@ -363,8 +363,8 @@ fn frames_cross_four_links_of_kernel_routers() {
     let crossed = counters["red/r1.l"].tx + counters["red/r2.l"].tx;
     assert!(crossed >= 4 * sent && crossed <= 4 * (sent + 20), "{crossed} of {sent}");
 
-    // A link's MTU may exceed the longest frame of kernel routers. `apply` says so; longer frames
-    // are counted.
+    // A link's MTU may exceed the longest frame of kernel routers. `apply` reports it, and longer
+    // frames are counted.
     let long = |text: &str| text.replace("link: l}", "link: l, mtu: 9000}");
     let text = hosts().replace("{link: a,", "{link: a, mtu: 9000,")
         + &long(&router("r1", &forward, "a: {link: a, mtu: 9000}, l: {link: l}"))
