@@ -283,7 +283,7 @@ impl Port {
         }
     }
 
-    /// Live frames that the device has lost; a device that has gone loses nothing more.
+    /// Live frames that the device has lost; a removed device loses no further frames.
     pub(super) fn lost(&mut self) -> u64 {
         self.losses.read().map_or(0, |drops| drops.live_frames)
     }
