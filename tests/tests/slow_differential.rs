@@ -27,7 +27,7 @@ use pair::Pair;
 use random::Random;
 use settings::Setting;
 
-/// Runs in `make test`.
+/// Number of runs in `make test`.
 const USUAL: u64 = 100;
 /// Packets of each run.
 const PACKETS: u16 = 24;

@@ -56,7 +56,7 @@ fn documents(hosts: usize) -> String {
     text
 }
 
-/// Lines of the node's log about the longest turns so far, one of each cause.
+/// Lines of the node's log about the longest turn of each cause so far.
 fn longest_of(node: &Node) -> Vec<String> {
     let log = fs::read_to_string(node.directory().join("log/node.log")).unwrap_or_default();
     let took = |line: &str| -> Option<(u64, String)> {

@@ -44,9 +44,9 @@ pub enum Step {
     OpenPort(Port),
     /// The settings of a port change, except its device.
     ChangePort {
-        /// Its document before.
+        /// The port's former document.
         from: Port,
-        /// Its document.
+        /// The port's new document.
         to: Port,
     },
     /// A port's device gets the abilities that interfaces need.

@@ -269,7 +269,7 @@ mod tests {
         for (at, byte, wanted) in [
             (0, 0x49, Malformed::Version(1)),
             (0, 0x3f, Malformed::Truncated(46)),
-            // Without options; with a cut first option; with a cut second option.
+            // A header without options, one with a cut first option, one with a cut second option.
             (0, 0x00, Malformed::Truncated(46)),
             (0, 0x06, Malformed::Truncated(46)),
             (0, 0x08, Malformed::Truncated(46)),

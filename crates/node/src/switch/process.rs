@@ -97,7 +97,8 @@ impl Switch {
             workers: lasting.workers(),
             cpus: worker_cores,
             counter_rows: substrate.counter_rows(),
-            // It cannot ask for them, locked in as it is.
+            // The switch cannot ask the kernel for the number of cores: its sandbox forbids the
+            // call.
             cores: thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
         };
         switch.orders.send(&start, &descriptors).map_err(failed)?;
