@@ -433,8 +433,8 @@ static void attack(struct state *s, u32 which)
 	s->o->rounds[which]++;
 }
 
-/* The test's tracer jumps here, with the address of the orders as first argument. The function never
- * returns. */
+/* The test's tracer jumps here, with the address of the orders as first argument. The function
+ * never returns. */
 __attribute__((section(".start"), noreturn, used)) void start(struct orders *orders)
 {
 	struct state s;
