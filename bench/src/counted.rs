@@ -26,7 +26,7 @@ type Work = Box<dyn FnMut() -> Result<u64>>;
 
 /// A hot loop.
 pub(crate) struct Loop {
-    /// Its name.
+    /// The name of the loop.
     pub(crate) name: &'static str,
     prepare: fn() -> Result<Work>,
 }

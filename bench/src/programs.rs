@@ -35,7 +35,7 @@ fn wrong(message: impl Into<String>) -> Error {
     Error::System { system: "europa's programs", message: message.into() }
 }
 
-/// Has the kernel run a program over a frame of device `device`.
+/// Makes the kernel run a program over a frame of device `device`.
 fn test_run(
     program: BorrowedFd<'_>,
     frame: &[u8],

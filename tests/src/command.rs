@@ -34,7 +34,7 @@ pub enum Error {
         command: String,
         /// The command's exit status.
         status: ExitStatus,
-        /// Its output.
+        /// The command's output.
         output: String,
     },
     /// A command did not end in time and was killed.
@@ -54,7 +54,7 @@ pub enum Error {
         command: String,
         /// The missing part.
         what: String,
-        /// Its output.
+        /// The command's output.
         output: String,
     },
     /// A namespace, file or socket could not be used.

@@ -414,7 +414,7 @@ fn drawings_name_everything() {
         (&elements_file, &["route :: ", "class0 :: Classifier", "ttl1 :: DecIPTTL", " packets"]),
     ] {
         let svg = std::fs::read_to_string(file).expect("a drawing");
-        // It is well-formed XML, and has no two boxes in one place.
+        // The picture is well-formed XML, and has no two boxes in one place.
         let check = format!(
             "import xml.etree.ElementTree as xml\n\
              root = xml.parse({file:?}).getroot()\n\

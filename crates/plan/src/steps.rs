@@ -144,7 +144,7 @@ impl Step {
         }
     }
 
-    /// The objects that must not be in doubt before it is taken.
+    /// The objects whose state must be known before the step is taken.
     pub fn needs(&self) -> Vec<Subject> {
         let ports = |plan: &RouterPlan| plan.ports().cloned().map(Subject::Port).collect();
         match self {

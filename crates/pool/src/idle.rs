@@ -36,8 +36,8 @@ const LOOK_ON: Duration = Duration::from_micros(250);
 const LOOK_ON_FEW: Duration = Duration::from_micros(180);
 /// Number of packets that counts as few.
 const FEW: u64 = 4;
-/// A poller that had work, slept, and was woken within [`LOOK_ON`], this many times in a row,
-/// should have kept polling. A request and its answer are two such times.
+/// A poller should keep polling if this many times in a row it had work, slept, and was woken
+/// within [`LOOK_ON`]. A request and its answer count as two times.
 const TOO_SOON: u32 = 8;
 
 /// A poller without work yields once in this many looks: a yield is a system call, and takes

@@ -52,7 +52,7 @@ impl fmt::Debug for Key {
 /// A part of a split frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its index, from 0.
+    /// The part's index, from 0.
     pub index: u8,
     /// Number of parts of the frame: at least 2.
     pub count: u8,

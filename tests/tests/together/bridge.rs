@@ -59,7 +59,7 @@ impl Lan {
         let mut heard = Vec::new();
         for (host, capture) in captures.into_iter().enumerate() {
             let frames = capture.stop().expect("captured").frames().expect("frames");
-            // The sender sees what it sends itself, once.
+            // The sender's capture has the frames that it sends, once.
             let own = if host == from { times } else { 0 };
             assert!(frames.len() == own || frames.len() == own + times, "{host}: {frames:?}");
             if frames.len() > own {

@@ -83,7 +83,7 @@ trap end EXIT
 /// After a block in a terminal of its own: its first output, and a moment for its work to begin.
 const BEGUN: &str = "terminals=\"$terminals $!\"\nterminal=$!\n\
     for i in {1..30}; do [ -s out.$at ] && break; sleep 0.1; done; sleep 0.5\n";
-/// Before the output of a terminal is compared: it ends by itself.
+/// Waits for the end of a terminal's program, before the terminal's output is compared.
 const ENDED: &str =
     "for i in {1..100}; do kill -0 $terminal 2>/dev/null || break; sleep 0.1; done\n";
 

@@ -224,7 +224,7 @@ fn programs_reach_the_outside() {
         let ports = net.uplink(router)["ports"].clone();
         assert_eq!(ports, format!("{first}-{}", first + 511));
     }
-    // The fast path still decides by itself.
+    // The fast path still forwards by itself.
     wait("the fast path decides", Duration::from_secs(5), || {
         net.slow_path("s/r1")["by_linux"] == serde_json::json!([])
     });
@@ -242,7 +242,7 @@ fn nothing_else_passes_an_uplink() {
     // Packets of a host do not follow the uplink: the router has no route for them.
     assert!(!answered(&pc, "203.0.113.1"));
     assert_eq!(net.counted("prerouting", "counter"), 0);
-    // They do not follow it even if the slow path has a route there.
+    // Packets of a host do not follow the uplink even if the slow path has a route there.
     let gateway = net.uplink("s/r1")["gateways"][0].as_str().expect("an address").to_owned();
     let route = ["route", "add", "default", "via", &gateway, "dev", "uplink", "onlink"];
     r1.ip(&route).expect("a route");

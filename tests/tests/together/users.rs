@@ -403,7 +403,7 @@ fn forty_attempts_and_none_gets_through() {
         });
         assert_eq!(answers[0], answers[1], "{other}");
     }
-    // Lists, counters and events have nothing of others.
+    // Lists, counters and events contain nothing of other slices.
     for path in [
         "/v1/routers",
         "/v1/slices",
