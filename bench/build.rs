@@ -1,5 +1,5 @@
-//! Compiles the benchmark's eBPF programs; the objects are embedded in the binary. The benchmark
-//! learns its own compiler settings here.
+//! Compiles the benchmark's eBPF programs; the objects are embedded in the binary. Also gives the
+//! benchmark its own compiler settings.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

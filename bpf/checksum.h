@@ -50,7 +50,7 @@ static __always_inline __u64 load32(const __u8 *p)
 /* Bytes that Linux before 6.13 sums up at a time. */
 #define PIECE 512
 
-/* The sum of so many bytes behind a transport header's start, whole words of a slot. */
+/* The sum of `words` bytes from `start` on, behind a transport header: whole words of a slot. */
 static __always_inline __s64 sum_in_pieces(__u8 *start, __u32 words, const __u32 slot_bytes)
 {
 	__s64 sum = 0;

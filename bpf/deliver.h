@@ -42,9 +42,9 @@ static __noinline int wake(__u32 pool, struct europa_pool_state *state)
 	return 1;
 }
 
-/* A backlog may exceed EUROPA_RX_BACKLOG for so long. */
+/* A backlog may exceed EUROPA_RX_BACKLOG for this time. */
 #define BURST_NS 100000000ull
-/* A router that was behind is, until no longer backlog was seen for so long. */
+/* A router that was behind stays so until no longer backlog was seen for this time. */
 #define BEHIND_NS 20000000ull
 /* The backlog is checked once in this many packets: reading it misses the cache, as the other CPU
  * writes it. */
@@ -381,7 +381,7 @@ __noinline int deliver(context *ctx, const struct delivery *d, int complete)
 struct cutting {
 	context *ctx;
 	struct delivery delivery;
-	__u32 segment; /* bytes of payload, but for the last one */
+	__u32 segment; /* bytes of payload; the last segment may have fewer */
 	__u32 length;
 	__u32 complete;
 };

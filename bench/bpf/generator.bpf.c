@@ -13,7 +13,7 @@ const volatile struct {
 	__u32 stamp;        /* 1: write sequence number and time after the UDP header */
 	__u8 header[UDP_END];
 	__u8 padding[2];
-	__u32 routers; /* 0, or how many: frames go to each of their MAC addresses, which end in a number */
+	__u32 routers; /* 0, or their number; the MAC address of each ends in a number */
 	__u32 more_padding;
 } config = {};
 

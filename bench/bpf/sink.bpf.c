@@ -2,7 +2,7 @@
 // Counts the benchmark's frames and drops them; everything else passes.
 #include "headers.h"
 
-/* Of enum tcx_action_base, which older system headers lack. */
+/* Values of enum tcx_action_base, which older system headers lack. */
 enum { NEXT_PROGRAM = -1, DROP = 2 };
 
 /* Mirrored by `Counters` in src/sink.rs. */
@@ -11,16 +11,16 @@ struct counters {
 	__u64 bytes;
 	__u64 out_of_order; /* stamped frames whose number is not above the last one seen */
 	__u64 highest;      /* highest sequence number seen */
-	__u64 wrong_ttl;    /* routers must have lowered it, by how much says `config` */
+	__u64 wrong_ttl;    /* packets whose TTL the routers did not lower by the number in `config` */
 	__u64 delay_ns;     /* sum of one-way delays of stamped frames */
-	__u64 jitter_ns;    /* sum of what each differs by from the one before */
-	__u64 last_ns;      /* the last one */
+	__u64 jitter_ns;    /* sum of the differences between successive delays */
+	__u64 last_ns;      /* the last delay */
 };
 
 const volatile struct {
-	__u8 expected_ttl; /* 0: do not look */
+	__u8 expected_ttl; /* 0: the sink does not check TTLs */
 	__u8 stamped;
-	__u8 flows; /* 1: count them */
+	__u8 flows; /* 1: the sink counts the packets of each flow */
 } config = {};
 
 struct {
@@ -78,7 +78,7 @@ static __always_inline void note_delay(struct counters *c, __u64 delay)
 		(*one)++;
 }
 
-/* True when the frame was the generator's and has been counted. */
+/* True if the frame was the generator's and the sink has counted it. */
 static __always_inline int count(__u8 *data, __u8 *end, __u32 length)
 {
 	__u32 key = 0;

@@ -155,7 +155,7 @@ impl Options {
         self.case.contains(&case)
     }
 
-    /// Runs; their median counts.
+    /// The number of runs of each system; their median counts.
     pub(crate) fn repeat(&self) -> u32 {
         self.repeat.unwrap_or(if self.quick { 3 } else { 5 })
     }
@@ -183,7 +183,7 @@ impl Options {
         Self { systems, ..self.clone() }
     }
 
-    /// Whether to measure a system.
+    /// Whether the options include a system.
     pub(crate) fn wants(&self, system: &str) -> bool {
         self.systems.is_empty()
             || system == "linux"

@@ -1,5 +1,5 @@
-//! The hot loops whose instructions are counted: each is prepared, then runs inside one function
-//! that callgrind finds by name. No threads, no clock, the same input every time.
+//! The hot loops whose instructions are counted. Each is prepared, then runs inside one function
+//! that callgrind finds by name. The loops have no threads and no clock, and always the same input.
 
 use europa_elements::registry;
 use europa_engine::{Arena, Graph, NoDevices, Router};
@@ -21,17 +21,17 @@ const ADDRESSES: usize = 4096;
 const ROUTES: usize = 20_000;
 const RULES: u32 = 4096;
 
-/// Does its work once; how many packets or look-ups that were.
+/// Does its work once; returns the number of packets or look-ups.
 type Work = Box<dyn FnMut() -> Result<u64>>;
 
 /// A hot loop.
 pub(crate) struct Loop {
-    /// Its name.
+    /// The name of the loop.
     pub(crate) name: &'static str,
     prepare: fn() -> Result<Work>,
 }
 
-/// All of them.
+/// All hot loops.
 pub(crate) const LOOPS: [Loop; 10] = [
     Loop { name: "source and sink of the graph", prepare: || router(0) },
     Loop { name: "IPv4 router, 13 elements, source and sink", prepare: || router(PATH.len()) },
@@ -45,7 +45,7 @@ pub(crate) const LOOPS: [Loop; 10] = [
     Loop { name: "pool: a slot in, through and out", prepare: slots },
 ];
 
-/// Callgrind looks for it by this name.
+/// Callgrind finds the function by this name.
 #[inline(never)]
 #[unsafe(no_mangle)]
 fn europa_bench_counted(work: &mut dyn FnMut()) {

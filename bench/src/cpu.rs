@@ -1,4 +1,4 @@
-//! CPU time, measured as what is missing from idle time.
+//! CPU time, computed from idle time.
 //!
 //! Soft interrupts are charged to whatever task they interrupt, and this kernel may be built
 //! without interrupt time accounting; the tick also misses tasks that are shorter than itself. Idle

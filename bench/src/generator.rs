@@ -25,7 +25,7 @@ const FRAMES_PER_CALL: u32 = 1 << 17;
 /// TTL of the frames sent.
 pub(crate) const TTL: u8 = 64;
 
-/// The sent frames.
+/// The frames to send.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     /// Bytes of a frame, without its check sequence: 60 to 1514.
@@ -42,7 +42,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// The same load at a rate.
+    /// The same load at another rate.
     pub(crate) fn at(self, packets_per_second: u64) -> Self {
         Self { packets_per_second: Some(packets_per_second), ..self }
     }
@@ -70,7 +70,7 @@ impl Load {
         bytes
     }
 
-    /// The program's `config`.
+    /// The bytes of the program's `config`.
     fn to_bytes(&self, ifindex: u32, first_hop: [u8; 6]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(72);
         bytes.extend(self.packets_per_second.unwrap_or(0).to_ne_bytes());
@@ -85,7 +85,7 @@ impl Load {
     }
 }
 
-/// RFC 1071 over an even number of bytes.
+/// The Internet checksum (RFC 1071) of an even number of bytes.
 pub(crate) fn internet_checksum(bytes: &[u8]) -> u16 {
     let mut sum: u32 =
         bytes.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
@@ -137,8 +137,8 @@ impl Generator {
                     .progs_mut()
                     .next()
                     .ok_or_else(|| Error::Other("the generator has no program".into()))?;
-                // A live run of an unattached program waits 24 ms for RCU. So it is attached to
-                // this namespace's loopback device, which is down and never calls it.
+                // A live run of an unattached program waits 24 ms for RCU. So the program is
+                // attached to this namespace's loopback device, which is down and never calls it.
                 Xdp::new(program.as_fd())
                     .attach(loopback, XdpFlags::SKB_MODE)
                     .context(format!("attaching the generator to lo of {namespace}"))?;

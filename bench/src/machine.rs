@@ -22,14 +22,14 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// In one line, with the day.
+    /// The description in one line, with the day.
     pub(crate) fn in_short(&self) -> String {
         let Self { cpu, cores, kernel, date, commit, virtualization } = self;
         let day = date.get(..10).unwrap_or(date);
         format!("{cpu}, {cores} cores, {virtualization}, Linux {kernel}, {day}, commit {commit}")
     }
 
-    /// Asks the system; an unavailable value is `unknown`.
+    /// Reads the description from the system; an unavailable value is `unknown`.
     pub(crate) fn describe() -> Self {
         let unknown = || "unknown".to_owned();
         let ask = |line: &str| shell::run(line).ok().map(|text| text.trim().to_owned());

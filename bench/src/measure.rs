@@ -18,15 +18,15 @@ const HALVES_MAY_DIFFER: f64 = 0.10;
 /// Part of a run's time that the hypervisor may take away from the cores: some machines take a
 /// core away for tens of milliseconds many times a second, others never.
 pub(crate) const MAY_BE_STOLEN: f64 = 0.02;
-/// Most repetitions of a run; then its figures count in any case.
+/// Most repetitions of an unsteady run; the figures of the last repetition always count.
 const REPETITIONS: u32 = 3;
 
 /// Durations of the phases of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timing {
-    /// Sent before counting starts.
+    /// Time of sending before counting starts.
     pub(crate) warm_up: Duration,
-    /// Counted.
+    /// Time of counting.
     pub(crate) run: Duration,
 }
 
@@ -135,9 +135,9 @@ pub(crate) fn undisturbed<T>(
 
 /// Measures the cost of generator and sink with a direct wire between them.
 ///
-/// On one core both together are the whole busy time; with the sink's NAPI on the other core their
-/// shares can be separated. The sum is taken from the first, since two cores also pay for handing
-/// packets over; the split from the second.
+/// On one core, both together are the whole busy time. With the sink's NAPI on the other core,
+/// their shares can be separated. The sum is that of one core, because two cores also pay for
+/// handing packets over. The shares are those of two cores.
 pub(crate) fn calibrate(load: &Load, timing: Timing) -> Result<Ends> {
     let one_core = |apart: bool| {
         let testbed = Testbed::direct()?;
@@ -177,7 +177,7 @@ pub(crate) struct Stamped {
     pub(crate) out_of_order: u64,
 }
 
-/// Sends stamped packets through a forwarding system during an event, and checks each.
+/// Sends stamped packets through a forwarding system during an event, and checks each packet.
 pub(crate) fn follow(
     testbed: &Testbed,
     hook: Hook,
@@ -217,7 +217,7 @@ impl Count {
     }
 }
 
-/// Sends, waits, counts; CPU time of each core beside it.
+/// Sends, waits and counts packets; measures the CPU time of each core meanwhile.
 pub(crate) fn observe(
     testbed: &Testbed,
     hook: Hook,

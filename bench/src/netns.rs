@@ -1,4 +1,4 @@
-//! Network namespaces: made, entered by threads, removed.
+//! Network namespaces: the benchmark makes them, enters them by threads, and removes them.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -8,13 +8,13 @@ use nix::sched::{CloneFlags, setns};
 use crate::error::{Context, Error, Result};
 use crate::shell;
 
-/// A named network namespace of ours; removed, with its devices, when dropped.
+/// A named network namespace of the benchmark; removed, with its devices, when dropped.
 pub(crate) struct Namespace {
     name: String,
 }
 
 impl Namespace {
-    /// Makes an empty namespace, without IPv6 so that nothing but the test sends packets.
+    /// Makes an empty namespace without IPv6, so that only the test sends packets.
     pub(crate) fn create(name: &str) -> Result<Self> {
         shell::run(&format!("ip netns add {name}"))?;
         let namespace = Self { name: name.to_owned() };
@@ -23,7 +23,7 @@ impl Namespace {
         Ok(namespace)
     }
 
-    /// Its name for `ip netns`.
+    /// The name for `ip netns`.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -45,7 +45,7 @@ impl Namespace {
         shell::run_words(&words).map(drop)
     }
 
-    /// A handle by which threads get inside.
+    /// A handle with which threads enter the namespace.
     pub(crate) fn handle(&self) -> Result<Handle> {
         let path = PathBuf::from("/run/netns").join(&self.name);
         let file = File::open(&path).context(format!("opening {}", path.display()))?;

@@ -35,7 +35,7 @@ fn wrong(message: impl Into<String>) -> Error {
     Error::System { system: "europa's programs", message: message.into() }
 }
 
-/// Has the kernel run a program over a frame of device `device`.
+/// Makes the kernel run a program over a frame of device `device`.
 fn test_run(
     program: BorrowedFd<'_>,
     frame: &[u8],
@@ -61,7 +61,7 @@ fn test_run(
     }
 }
 
-/// Mean nanoseconds that a program takes, which drops a frame of device `device`, of so many runs.
+/// Mean nanoseconds of a program that drops a frame of device `device`, over `frames` runs.
 fn drop_time(program: &OwnedFd, frames: u32, frame: &[u8], device: u32) -> Result<f64> {
     let options = libbpf_sys::bpf_test_run_opts { repeat: frames as i32, ..Default::default() };
     match test_run(program.as_fd(), frame, device, options)? {
@@ -70,7 +70,7 @@ fn drop_time(program: &OwnedFd, frames: u32, frame: &[u8], device: u32) -> Resul
     }
 }
 
-/// The programs that do nothing else.
+/// The minimal programs.
 pub(crate) struct Bare {
     drop: OwnedFd,
     device: u32,
@@ -80,7 +80,7 @@ pub(crate) struct Bare {
 }
 
 impl Bare {
-    /// Loads them; frames leave by `g0`, in whose namespace this thread is.
+    /// Loads the programs. Frames leave by `g0`; this thread is in the namespace of `g0`.
     pub(crate) fn load(testbed: &Testbed) -> Result<Self> {
         let what = "loading the bare programs";
         let mut builder = ObjectBuilder::default();
@@ -94,7 +94,7 @@ impl Bare {
         let program =
             |name| program_of(&object, name)?.as_fd().try_clone_to_owned().context("a descriptor");
         let (drop, redirect) = (program("bare_drop")?, program("bare_redirect")?);
-        // Attached where they never run: see `Substrate::park`.
+        // The programs are attached where they never run: see `Substrate::park`.
         let attach = |name| {
             let here = index_of("lo")?;
             program_of(&object, name)?.attach_xdp(here).context("attaching a bare program")
@@ -106,12 +106,12 @@ impl Bare {
         Ok(Self { drop, device, redirect, _attached: attached, _object: object })
     }
 
-    /// Drops a frame so many times; mean nanoseconds.
+    /// Drops a frame `frames` times. Returns the mean nanoseconds.
     pub(crate) fn receive(&self, frames: u32, frame: &[u8]) -> Result<f64> {
         drop_time(&self.drop, frames, frame, self.device)
     }
 
-    /// The work of [`Kicker::kick`], but with frames that have contents from the beginning.
+    /// Does the work of [`Kicker::kick`], but frames have their contents from the beginning.
     pub(crate) fn kick(&self, frames: u32, frame: &[u8]) -> Result<()> {
         let options = libbpf_sys::bpf_test_run_opts {
             repeat: frames as i32,
@@ -157,7 +157,8 @@ pub(crate) struct Europa {
 }
 
 impl Europa {
-    /// At `g0`, in whose namespace this thread is, with a pool of each number of slots.
+    /// Sets up Europa at `g0`, with a pool of each number of slots. This thread is in the namespace
+    /// of `g0`.
     pub(crate) fn new(testbed: &Testbed, slots: &[u32]) -> Result<Self> {
         let mut substrate = Substrate::open(Path::new(DIRECTORY)).map_err(europa)?;
         let here =
@@ -204,7 +205,7 @@ impl Europa {
         self.pools[pool].mac
     }
 
-    /// Whether received checksums may be partial, as from a veth.
+    /// Sets whether received checksums may be partial, as from a veth.
     pub(crate) fn set_partial(&self, partial: bool) {
         let flags = if partial { layout::PORT_LOCAL_SENDER } else { 0 };
         let own = (0..layout::MAX_PORTS).filter(|place| self.ports.get(*place).id == PORT);
@@ -214,7 +215,7 @@ impl Europa {
         }
     }
 
-    /// Receives a frame so many times into pool number `pool`; mean nanoseconds.
+    /// Receives a frame `frames` times into pool number `pool`. Returns the mean nanoseconds.
     pub(crate) fn receive(&mut self, pool: usize, frames: u32, frame: &[u8]) -> Result<f64> {
         let pool = &mut self.pools[pool];
         let time = drop_time(&self.receive, frames, frame, self.device)?;
@@ -224,7 +225,7 @@ impl Europa {
         }
     }
 
-    /// Puts so many frames of the first pool into the transmit list.
+    /// Puts `frames` frames of the first pool into the transmit list.
     pub(crate) fn list(&mut self, frames: u32, frame: &[u8]) -> Result<()> {
         let pool = &self.pools[0];
         let head = offset_of!(layout::PoolState, recycle_head);
@@ -281,7 +282,7 @@ impl Pool {
     }
 
     /// Takes all frames out of the receive ring, and returns their slots as after a send. Returns
-    /// their number.
+    /// the number of frames.
     fn give_back(&mut self, pool_state: &Table<layout::PoolState>) -> u32 {
         let tail = offset_of!(layout::PoolState, recycle_tail);
         let tail = pool_state.atomic_u32(self.handle.id, tail);

@@ -5,13 +5,13 @@ use std::process::{Child, Command, Stdio};
 
 use crate::error::{Context, Error, Result};
 
-/// Runs a command line, split at blanks; its standard output.
+/// Runs a command line, split at blanks. Returns its standard output.
 pub(crate) fn run(line: &str) -> Result<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     run_words(&words)
 }
 
-/// Runs a command given as words; its standard output.
+/// Runs a command given as words. Returns its standard output.
 pub(crate) fn run_words(words: &[&str]) -> Result<String> {
     run_both(words).map(|(output, _)| output)
 }

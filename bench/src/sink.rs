@@ -20,14 +20,15 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sink.bpf.o"));
 pub(crate) enum Hook {
     /// Native XDP: cheapest for systems that send raw frames; socket buffers are copied.
     Xdp,
-    /// tcx: cheapest for systems that send socket buffers; raw frames become some.
+    /// tcx: cheapest for systems that send socket buffers; the kernel makes socket buffers of raw
+    /// frames.
     Tcx,
 }
 
 /// The checks of the sink in addition to counting.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Checks {
-    /// Every packet's TTL must have been lowered by so many routers; 0 does not look.
+    /// Number of routers that must have lowered every packet's TTL; 0 checks none.
     pub(crate) hops: u8,
     /// Packets are stamped: look for loss, reordering and delay.
     pub(crate) stamped: bool,
@@ -201,7 +202,7 @@ fn delay_ns(counts: &[u64], percent: f64) -> f64 {
     0.0
 }
 
-/// XDP programs at both ends that pass every frame: without GRO a veth accepts redirected frames
+/// XDP programs at both ends that pass every frame. Without GRO, a veth accepts redirected frames
 /// only if it has a program. Detached when dropped.
 pub(crate) struct OpenDoors {
     _links: Vec<Link>,
@@ -263,7 +264,7 @@ fn attach_tcx(program: &ProgramMut<'_>, index: i32) -> Result<OwnedFd> {
         let error = std::io::Error::from_raw_os_error(-descriptor);
         return Err(Error::Io { what: "attaching the tcx sink".into(), source: error });
     }
-    // SAFETY: the kernel has just made this descriptor for us; nothing else knows it.
+    // SAFETY: the kernel has just made this descriptor for us; no other code knows it.
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 

@@ -23,19 +23,19 @@ use crate::testbed::Testbed;
 const PORT: u16 = 5201;
 /// Time until a thread notices a request to stop.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Time limit for connecting; a stream that is late counts as one that carries nothing.
+/// Time limit of a connection; a stream that is late counts as one without bytes.
 const CONNECTS: Duration = Duration::from_secs(5);
-/// Two halves may differ by so much.
+/// Largest valid difference between the halves of a measurement.
 const HALVES_MAY_DIFFER: f64 = 0.10;
 const TRIES: u32 = 3;
-/// Threads need no more.
+/// Bytes of a thread's stack.
 const STACK: usize = 128 << 10;
 
-/// Bytes of each stream in a while.
+/// Bytes of each stream in an interval.
 pub(crate) struct Received {
-    /// Bits a second, of all.
+    /// Bits a second of all streams together.
     pub(crate) bps: f64,
-    /// Bytes of each.
+    /// Bytes of each stream.
     pub(crate) flows: Vec<u64>,
     /// Whether both halves agree.
     steady: bool,
@@ -82,7 +82,7 @@ pub(crate) fn lay(testbed: &Testbed, count: u32, mac: impl Fn(u32) -> [String; 2
 }
 
 impl Streams {
-    /// The bytes of one stream for each number in a while, after a warm-up.
+    /// Measures the bytes of one stream for each number in an interval, after a warm-up.
     pub(crate) fn received(
         testbed: &Testbed,
         count: u32,
@@ -123,7 +123,7 @@ impl Streams {
         }
     }
 
-    /// The bytes that arrive in a while.
+    /// Counts the bytes that arrive in this time.
     fn observe(&self, time: Duration) -> Result<Received> {
         let (begun, first) = (Instant::now(), self.bytes());
         interrupt::sleep(time / 2)?;
@@ -137,7 +137,8 @@ impl Streams {
         Ok(Received { bps: all as f64 * 8.0 / elapsed.as_secs_f64(), flows, steady: !differ })
     }
 
-    /// The bytes that arrive in a while; a few times over while the halves of it disagree.
+    /// Counts the bytes that arrive in this time; repeats this while the halves of the time
+    /// disagree.
     fn steadily(&self, time: Duration) -> Result<Received> {
         for _ in 1..TRIES {
             let received = self.observe(time)?;
@@ -231,7 +232,7 @@ fn dial(number: u16) -> nix::Result<TcpStream> {
     let [high, low] = number.to_be_bytes();
     let own = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None)?;
     setsockopt(&own, ReuseAddr, &true)?;
-    // Connecting keeps to it as well.
+    // The time limit of sending also bounds connecting.
     let patience = TimeVal::new(0, PATIENCE.as_micros() as i64);
     setsockopt(&own, SendTimeout, &patience)?;
     let address =

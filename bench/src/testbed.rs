@@ -21,7 +21,7 @@ use crate::error::{Context, Error, Result};
 use crate::netns::Namespace;
 use crate::shell;
 
-/// All names of namespaces begin with this; such namespaces are removed at the next start.
+/// The names of all namespaces begin with this; the next start removes such namespaces.
 const PREFIX: &str = "eub-";
 const LOCK: &str = "/run/lock/europa-bench.lock";
 
@@ -56,12 +56,12 @@ pub(crate) struct Testbed {
 }
 
 impl Testbed {
-    /// The testbed proper.
+    /// A testbed with a router between generator and sink.
     pub(crate) fn routed() -> Result<Self> {
         Self::create(false)
     }
 
-    /// Generator and sink on one wire, to measure their cost.
+    /// A testbed with generator and sink on one wire, to measure their cost.
     pub(crate) fn direct() -> Result<Self> {
         Self::create(true)
     }
@@ -167,7 +167,7 @@ impl Testbed {
     }
 }
 
-/// A lock that is held as long as the value lives: two benchmarks would disturb each other.
+/// A lock that is held as long as the value lives: two benchmarks at a time disturb each other.
 pub(crate) fn only_one() -> Result<Flock<File>> {
     let file = File::create(LOCK).context(format!("creating {LOCK}"))?;
     Flock::lock(file, FlockArg::LockExclusiveNonblock).map_err(|_| Error::NotAlone)
@@ -185,7 +185,7 @@ pub(crate) fn remove_leftovers() {
     }
 }
 
-/// `02:00:00:00:00:01`
+/// Formats an address as `02:00:00:00:00:01`.
 pub(crate) fn format_mac(mac: &[u8; 6]) -> String {
     mac.map(|byte| format!("{byte:02x}")).join(":")
 }

@@ -15,14 +15,14 @@ use crate::statistics::Spread;
 use crate::testbed::{MAC, OTHER_CORE, SENDER_CORE, Testbed, format_mac};
 
 const PROGRAM: &str = "dpdk-testpmd";
-/// It prints its figures once a second, and the first ones do not count.
+/// Time after the start whose figures do not count. testpmd prints figures once a second.
 const STARTS: Duration = Duration::from_millis(5000);
-/// It forwards when it prints this for the first time.
+/// testpmd forwards when it prints this for the first time.
 const READY: &str = "NIC statistics";
-/// The limits of its start and its end.
+/// Time limit of testpmd's start, and of its end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why it cannot be measured here.
+/// Checks whether testpmd can be measured here; the error says why not.
 pub(crate) fn available() -> std::result::Result<(), String> {
     match shell::exists(PROGRAM) {
         true => Ok(()),
@@ -30,7 +30,7 @@ pub(crate) fn available() -> std::result::Result<(), String> {
     }
 }
 
-/// Why it cannot forward over AF_XDP here.
+/// Checks whether testpmd can forward over AF_XDP here; the error says why not.
 pub(crate) fn knows_af_xdp() -> std::result::Result<(), String> {
     const LIBRARY: &str = "librte_net_af_xdp";
     available()?;
@@ -43,8 +43,8 @@ pub(crate) fn knows_af_xdp() -> std::result::Result<(), String> {
     }
 }
 
-/// Starts one on the core that the sender does not use. It forwards between `r0` and `r1` of a
-/// testbed with new Ethernet addresses.
+/// Starts one testpmd on the core that the sender does not use. It forwards between `r0` and `r1`
+/// of a testbed, with new Ethernet addresses.
 pub(crate) fn between(testbed: &Testbed) -> Result<Running> {
     let folder = tempfile::tempdir().context("a folder for testpmd")?;
     let log = folder.path().join("log");
@@ -75,8 +75,8 @@ pub(crate) fn between(testbed: &Testbed) -> Result<Running> {
     }
 }
 
-/// One process sends and one sends back, over memif, each on its own core. Returns packets a second
-/// that are sent back.
+/// Runs two testpmd over memif, each on its own core: one sends, and the other sends back. Returns
+/// the packets a second that are sent back.
 pub(crate) fn echo(time: Duration) -> Result<f64> {
     let folder = tempfile::tempdir().context("a folder for testpmd")?;
     let (path, log) = (folder.path().join("memif.sock"), folder.path().join("log"));
@@ -113,7 +113,7 @@ fn rates(text: &str, word: &str) -> Vec<f64> {
 pub(crate) struct Running(Child);
 
 impl Running {
-    /// A regular end, in which it prints its figures and detaches its programs.
+    /// Ends testpmd regularly: it then prints its figures and detaches its programs.
     pub(crate) fn end(mut self) -> Result<()> {
         let pid = i32::try_from(self.0.id()).unwrap_or(i32::MAX);
         kill(Pid::from_raw(pid), Signal::SIGINT).context("ending testpmd")?;
@@ -135,7 +135,7 @@ impl Drop for Running {
     }
 }
 
-/// Starts one of two over memif.
+/// Starts one of the two testpmd over memif.
 fn memif(path: &Path, role: &str, mode: &str, core: usize, log: &Path) -> Result<Running> {
     let arguments = [
         format!("--vdev=net_memif0,role={role},socket-abstract=no,socket={}", path.display()),
@@ -145,7 +145,7 @@ fn memif(path: &Path, role: &str, mode: &str, core: usize, log: &Path) -> Result
     start(Command::new(PROGRAM), &arguments, core, log)
 }
 
-/// Starts one with both threads on one core.
+/// Starts one testpmd with both threads on one core.
 fn start(mut command: Command, arguments: &[String], core: usize, log: &Path) -> Result<Running> {
     let child = command
         .arg(format!("--lcores=0@{core},1@{core}"))

@@ -1,7 +1,7 @@
 #![no_main]
 
-//! RSVP: any bytes are a message, or refused; what was read is written and read as the same. A signaller
-//! that gets them does not panic.
+//! RSVP: the codec reads any bytes as a message or refuses them. A message that was read is
+//! written, and read again as the same message. A signaller that gets the bytes does not panic.
 
 use std::net::IpAddr;
 

@@ -1,5 +1,5 @@
-//! The use of an input by the fuzz targets. A test of `europa-elements` does the same with every
-//! file below `seeds`, so none of them may panic, hang, open a file or ask for much memory.
+//! Runs an input as the fuzz targets do. A test of `europa-elements` does the same with every file
+//! below `seeds`, so none of them may panic, hang, open a file or ask for much memory.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -12,7 +12,7 @@ use europa_engine::{
     Arena, Batch, Devices, Flags, Graph, Interface, MemoryDevices, Resource, Router,
 };
 
-/// Two interfaces in memory, and no file.
+/// Devices without files: two interfaces in memory.
 struct Closed(MemoryDevices);
 
 impl Devices for Closed {
@@ -37,8 +37,8 @@ impl Devices for Closed {
     }
 }
 
-/// The front end: any text is a graph or a list of mistakes that can be shown, and what a graph
-/// looks like when written down is that graph.
+/// The front end reads any text as a graph or as a list of mistakes that can be shown. A graph that
+/// is written as text is read as the same graph.
 pub fn configuration(data: &[u8]) {
     let source = String::from_utf8_lossy(data);
     let mut classes = ClassTable::new();
@@ -51,15 +51,15 @@ pub fn configuration(data: &[u8]) {
         Ok(graph) => {
             let flat = graph.to_string();
             let again = compile(&flat, "f", &classes).map(|graph| graph.to_string());
-            // Joined variables can read differently the second time.
+            // A variable that is joined to other text can be read differently the second time.
             assert!(source.contains('$') || again.as_deref().ok() == Some(&flat), "{flat}");
         }
         Err(errors) => drop(errors.plain().to_string()),
     }
 }
 
-/// The compilers of expressions, and what they made, with a packet: a class in the first line,
-/// an expression in each other one, and the packet behind a byte that is zero.
+/// Compiles expressions and runs them on a packet. The first line has a class, each other line an
+/// expression; the packet follows a zero byte.
 pub fn filter(data: &[u8]) {
     let mut halves = data.splitn(2, |byte| *byte == 0);
     let text = String::from_utf8_lossy(halves.next().unwrap_or_default());
@@ -87,8 +87,8 @@ pub fn filter(data: &[u8]) {
     run(graph, |_| {});
 }
 
-/// A class with these arguments: the class in the first line, in the next how many inputs and
-/// outputs are connected, in each other one an argument.
+/// Configures a class. The first line names the class, the second one has the numbers of connected
+/// inputs and outputs, each other line has an argument.
 pub fn arguments(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut lines = text.lines();
@@ -96,7 +96,7 @@ pub fn arguments(data: &[u8]) {
     let registry = registry();
     let class = registry.info(name).map_or_else(
         || {
-            // Any name stands for some class, or few inputs would name one.
+            // Any name selects a class; otherwise few inputs would name one.
             let number: usize = name.bytes().map(usize::from).sum();
             let names: Vec<&str> = registry.classes().map(|info| info.name).collect();
             names.get(number % names.len()).copied().unwrap_or("Idle")
@@ -115,7 +115,7 @@ pub fn arguments(data: &[u8]) {
     for output in 0..count(1) {
         graph.connect(tested, output, idle, output);
     }
-    // Handlers of these write files, and scripts may be long.
+    // Handlers of these classes write files, and scripts may be long.
     if class == "AggregateCounter" || class.contains("Script") || class == "DriverManager" {
         build(graph);
         return;
@@ -134,7 +134,7 @@ pub fn arguments(data: &[u8]) {
     });
 }
 
-/// An object file: read, linked, checked, and run on a frame.
+/// Reads, links and checks an object file, and runs it on a frame.
 pub fn xdp(data: &[u8]) {
     let Ok(object) = Object::read(data) else { return };
     let programs = object.functions.iter().enumerate().filter(|(_, function)| function.program);
@@ -169,7 +169,7 @@ fn build(graph: Graph) -> Option<(Router, Closed)> {
     Some((router, devices))
 }
 
-/// The same, tried, and run for two rounds.
+/// Builds a router of this graph, calls `try_it`, and runs the router for two rounds.
 fn run(graph: Graph, try_it: impl FnOnce(&mut Router)) {
     let Some((mut router, mut devices)) = build(graph) else { return };
     try_it(&mut router);

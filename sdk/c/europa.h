@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A router's end of its packet pool, for data planes in C (C11, Linux).
  *
- * A program that a router's document names (`fast_path: {program: [...]}`) is started in the
- * router's sandbox with the pool's descriptors, whose numbers are in its environment. It takes
- * packets from receive rings, works on them where they are, and puts them into transmit rings.
+ * The node starts the program that a router's document names (`fast_path: {program: [...]}`). The
+ * program runs in the router's sandbox with the pool's descriptors, whose numbers are in its
+ * environment. It takes packets from receive rings, changes them in place, and puts them into
+ * transmit rings.
  *
  *	struct europa pool;
  *	struct europa_packet packet;
@@ -18,9 +19,9 @@
  *		europa_wait(&pool);
  *	}
  *
- * europa_receive() ends such a loop after EUROPA_BATCH packets of an interface, so that an interface
- * that is flooded does not keep the others waiting, and tells the switch what was sent meanwhile.
- * Every packet that was received must be sent or dropped, once: its slot is lost otherwise. */
+ * europa_receive() ends such a loop after EUROPA_BATCH packets of an interface, so that a flooded
+ * interface does not delay the others. It also tells the switch which packets were sent meanwhile.
+ * The program must send or drop every received packet once: otherwise the pool loses its slot. */
 #ifndef EUROPA_H
 #define EUROPA_H
 
@@ -37,25 +38,25 @@
 
 #include "europa_pool.h"
 
-/* How often an idle program looks before it sleeps. */
+/* Number of times that an idle program checks its rings before it sleeps. */
 #define EUROPA_LOOKS 64
 
-/* Most packets of an interface before it is the turn of the next one. */
+/* Most packets of an interface in a turn; then the next interface has its turn. */
 #define EUROPA_BATCH 64
 
-/* A packet in the pool. Its bytes may be changed; `data` and `length` too, as long as it stays
- * inside its slot: there is room in front of a received frame. */
+/* A packet in the pool. The program may change its bytes, and also `data` and `length`, as long as
+ * the packet stays inside its slot: there is room in front of a received frame. */
 struct europa_packet {
 	uint8_t *data;
 	uint32_t length;
 	uint32_t slot;
 	uint32_t queue; /* of the slice, up to EUROPA_WORD_QUEUE_MAX; 0: the interface's own */
-	/* EUROPA_RESULT_BYTES that a rule of the slice's has answered to a key; NULL: none has. */
+	/* The result of EUROPA_RESULT_BYTES that a rule of the slice gave for a key; NULL: none. */
 	const uint8_t *result;
 	int keyed; /* see europa_key() */
 };
 
-/* One end of a ring: where it is, and how far this side has come. */
+/* One end of a ring: its memory, and the position of this side. */
 struct europa_ring {
 	_Atomic uint64_t *words;
 	uint32_t mask;
@@ -66,7 +67,7 @@ struct europa_ring {
 struct europa {
 	uint8_t *memory;
 	struct europa_pool_header *header;
-	/* One row an interface: names, addresses, MTUs. */
+	/* One row for each interface: names, addresses, MTUs. */
 	const struct europa_interface_row *rows;
 	uint32_t interfaces;
 	uint32_t slots;
@@ -74,7 +75,7 @@ struct europa {
 	struct europa_ring rx[EUROPA_MAX_INTERFACES];
 	struct europa_ring tx[EUROPA_MAX_INTERFACES];
 	struct europa_ring fill;
-	/* The switch's sleep flag, and what wakes it. */
+	/* The switch's sleep flag, and the doorbell that wakes the switch. */
 	const _Atomic uint64_t *switch_sleeps;
 	int doorbell;
 	/* The events that wake this program: a BPF ring buffer with its two positions, and a pipe. */
@@ -117,7 +118,7 @@ static inline size_t europa_end(struct europa_ring_place place, size_t end)
 	return own > end ? own : end;
 }
 
-/* Maps the pool of this process. 0, or -1 with errno. */
+/* Maps the pool of this process. Returns 0, or -1 with errno. */
 static inline int europa_open(struct europa *pool)
 {
 	uint32_t fd, status, worker, waker, wake, doorbell, busy = 0;
@@ -138,7 +139,7 @@ static inline int europa_open(struct europa *pool)
 		return -1;
 	europa_number("EUROPA_BUSY", &busy);
 	slots = (size_t)pool->slots * pool->slot_bytes;
-	/* The header says how much more there is. Interface rows fit into the same two pages. */
+	/* The header has the size of the rest. The interface rows fit into the same two pages. */
 	memory = mmap(NULL, slots + 2 * page, PROT_READ, MAP_SHARED, (int)fd, 0);
 	if (memory == MAP_FAILED)
 		return -1;
@@ -183,7 +184,7 @@ static inline int europa_open(struct europa *pool)
 	return 0;
 }
 
-/* The number of an interface by its name, or -1. */
+/* Returns the number of the interface with this name, or -1. */
 static inline int europa_interface(const struct europa *pool, const char *name)
 {
 	for (uint32_t i = 0; i < pool->interfaces; i++)
@@ -192,22 +193,22 @@ static inline int europa_interface(const struct europa *pool, const char *name)
 	return -1;
 }
 
-/* Tells the switch what was sent. europa_receive() and europa_wait() do it where they end a turn; only
- * a program that sends much between them needs it. */
+/* Tells the switch which packets were sent. europa_receive() and europa_wait() do this when they
+ * end a turn; only a program that sends much between these calls needs europa_flush(). */
 static inline void europa_flush(struct europa *pool)
 {
 	if (!pool->sent)
 		return;
 	pool->sent = 0;
-	/* Sent packets are published; the flag is read after that. */
+	/* The program reads the flag after it has published the sent packets. */
 	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load_explicit(pool->switch_sleeps, memory_order_relaxed))
-		/* A doorbell that rings already rings. */
+		/* A full doorbell already rings. */
 		(void)!write(pool->doorbell, "", 1);
 }
 
-/* Takes the next packet of an interface; 0 if there is none, or after EUROPA_BATCH packets: then it is
- * the turn of the next interface. */
+/* Takes the next packet of an interface. Returns 0 if there is none, or after EUROPA_BATCH packets;
+ * then the next interface has its turn. */
 static inline int europa_receive(struct europa *pool, uint32_t interface,
 				 struct europa_packet *packet)
 {
@@ -240,8 +241,8 @@ static inline int europa_receive(struct europa *pool, uint32_t interface,
 	return 1;
 }
 
-/* Has the rules of the slice that have a `key` searched for a key when the packet is sent. The key's
- * EUROPA_KEY_BYTES are returned to be filled in; they are zero. */
+/* Requests a look-up of a key in the slice's rules that have a `key`, when the packet is sent.
+ * Returns the EUROPA_KEY_BYTES of the key, which are zero, for the caller to fill in. */
 static inline uint8_t *europa_key(struct europa *pool, struct europa_packet *packet)
 {
 	uint8_t *slot = pool->memory + (size_t)packet->slot * pool->slot_bytes;
@@ -250,7 +251,7 @@ static inline uint8_t *europa_key(struct europa *pool, struct europa_packet *pac
 	return memset(slot + offsetof(struct europa_metadata, key), 0, EUROPA_KEY_BYTES);
 }
 
-/* Sends a packet; 0 if the ring has no room: then it is still the caller's. */
+/* Sends a packet. Returns 0 if the ring has no room; the packet is then still the caller's. */
 static inline int europa_send(struct europa *pool, uint32_t interface,
 			      const struct europa_packet *packet)
 {
@@ -276,12 +277,12 @@ static inline int europa_send(struct europa *pool, uint32_t interface,
 	return 1;
 }
 
-/* Gives a packet's slot back to reception. */
+/* Drops a packet: returns its slot for reception. */
 static inline void europa_drop(struct europa *pool, const struct europa_packet *packet)
 {
 	struct europa_ring *ring = &pool->fill;
 
-	/* It has room for all slots. */
+	/* The ring has room for all slots. */
 	atomic_store_explicit(&ring->words[ring->at & ring->mask],
 			      EUROPA_WORD_VALID | (uint64_t)packet->slot << EUROPA_WORD_SLOT_SHIFT,
 			      memory_order_release);
@@ -302,7 +303,8 @@ static inline uint32_t europa_receive_batch(struct europa *pool, uint32_t interf
 	return count;
 }
 
-/* Sends packets in their order; drops those that the ring has no room for, and returns their number. */
+/* Sends packets in their order, and drops those for which the ring has no room. Returns the number
+ * of dropped packets. */
 static inline uint32_t europa_send_batch(struct europa *pool, uint32_t interface,
 					 const struct europa_packet *packets, uint32_t count)
 {
@@ -335,7 +337,8 @@ static inline int europa_has_input(const struct europa *pool)
 	return 0;
 }
 
-/* Whether an interface has a packet, or soon shows one that was published before now. */
+/* Whether an interface has a packet. Checks until every packet published before the call must be
+ * visible. */
 static inline int europa_look_on(const struct europa *pool)
 {
 	struct timespec begun, now;
@@ -343,7 +346,7 @@ static inline int europa_look_on(const struct europa *pool)
 
 	clock_gettime(CLOCK_MONOTONIC, &begun);
 	do {
-		/* The last look comes after that time. */
+		/* The last check comes after that time. */
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		passed_ns = (now.tv_sec - begun.tv_sec) * 1000000000LL + now.tv_nsec - begun.tv_nsec;
 		if (europa_has_input(pool))
@@ -352,8 +355,9 @@ static inline int europa_look_on(const struct europa *pool)
 	return 0;
 }
 
-/* To be called when all interfaces have had their turn: tells the switch what was sent, and sleeps if
- * there has been nothing to do for a while. It returns at once if a packet was received since. */
+/* Tells the switch which packets were sent, and sleeps if the program has been idle for a while.
+ * Call it when all interfaces have had their turn. It returns at once if a packet was received
+ * since the last call. */
 static inline void europa_wait(struct europa *pool)
 {
 	_Atomic uint32_t *asleep = (_Atomic uint32_t *)&pool->header->asleep;
@@ -369,9 +373,8 @@ static inline void europa_wait(struct europa *pool)
 		sched_yield();
 		return;
 	}
-	/* The publisher writes the ring, then reads the flag; the sleeper sets the flag, then checks the
-	 * ring for so long that a processor has shown the stores that it held back when it read the
-	 * flag. */
+	/* The publisher writes the ring, then reads the flag. The sleeper sets the flag, then checks the
+	 * ring until every store that a processor held back when it read the flag is visible. */
 	atomic_store(asleep, 1);
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!europa_look_on(pool)) {

@@ -2,7 +2,7 @@
 /* Headers of frames for data planes in C: Ethernet with one VLAN tag or none, IPv4 and IPv6 behind it,
  * their addresses, and the Internet checksum (RFC 1071, RFC 1624).
  *
- * Functions take a frame and its length in bytes, and look at no byte behind it. Addresses are in
+ * Functions take a frame and its length in bytes, and read no byte behind it. Addresses are in
  * network order. */
 #ifndef EUROPA_PACKET_H
 #define EUROPA_PACKET_H
@@ -17,7 +17,7 @@
 #define EUROPA_TYPE_VLAN 0x8100
 #define EUROPA_TYPE_IPV6 0x86dd
 
-/* A number of two or four bytes in network order, at any place. */
+/* A number of two or four bytes in network order, at any alignment. */
 static inline uint16_t europa_be16(const uint8_t *bytes)
 {
 	return (uint16_t)(bytes[0] << 8 | bytes[1]);
@@ -54,7 +54,8 @@ static inline void europa_swap_macs(uint8_t *frame)
 	memcpy(frame + 6, mac, 6);
 }
 
-/* The type of the payload, and in `at` where it begins, behind a VLAN tag; 0: the frame is too short. */
+/* Returns the type of the payload, and in `at` its offset, behind a VLAN tag. Returns 0 if the
+ * frame is too short. */
 static inline uint16_t europa_type(const uint8_t *frame, uint32_t length, uint32_t *at)
 {
 	uint16_t type;
@@ -71,7 +72,8 @@ static inline uint16_t europa_type(const uint8_t *frame, uint32_t length, uint32
 	return europa_be16(frame + 16);
 }
 
-/* The IPv4 header, or NULL. Its options, and the payload behind europa_ipv4_bytes(), are in the frame. */
+/* Returns the IPv4 header, or NULL. The frame contains its options, and the payload behind
+ * europa_ipv4_bytes(). */
 static inline uint8_t *europa_ipv4(uint8_t *frame, uint32_t length)
 {
 	uint32_t at;
@@ -102,7 +104,7 @@ static inline uint8_t *europa_ipv4_destination(uint8_t *ip)
 	return ip + 16;
 }
 
-/* The IPv6 header, or NULL. */
+/* Returns the IPv6 header, or NULL. */
 static inline uint8_t *europa_ipv6(uint8_t *frame, uint32_t length)
 {
 	uint32_t at;
@@ -123,8 +125,8 @@ static inline uint8_t *europa_ipv6_destination(uint8_t *ip)
 	return ip + 24;
 }
 
-/* The sum of bytes in words of 16 bits, added to another sum. europa_checksum_end() makes a checksum of
- * it. An odd byte is the last one of all. */
+/* Adds the sum of bytes, in words of 16 bits, to another sum. europa_checksum_end() makes a
+ * checksum of the sum. Only the last bytes of a packet may be odd in number. */
 static inline uint64_t europa_checksum_add(uint64_t sum, const uint8_t *bytes, size_t count)
 {
 	for (; count > 1; bytes += 2, count -= 2)
@@ -139,20 +141,20 @@ static inline uint16_t europa_checksum_end(uint64_t sum)
 	return (uint16_t)~sum;
 }
 
-/* The checksum of bytes; 0 if they contain a right one. */
+/* Returns the checksum of bytes; 0 if the bytes contain a correct checksum. */
 static inline uint16_t europa_checksum(const uint8_t *bytes, size_t count)
 {
 	return europa_checksum_end(europa_checksum_add(0, bytes, count));
 }
 
-/* The checksum after a word of 16 bits has changed (RFC 1624, equation 3). */
+/* Returns the checksum after a word of 16 bits has changed (RFC 1624, equation 3). */
 static inline uint16_t europa_checksum_update(uint16_t check, uint16_t before, uint16_t after)
 {
 	return europa_checksum_end((uint64_t)(uint16_t)~check + (uint16_t)~before + after);
 }
 
-/* Sets the code point (RFC 2474, six bits) of an IP packet of either family, keeps the two bits of ECN,
- * and updates the checksum of IPv4. 0: the frame has no IP packet. */
+/* Sets the code point (RFC 2474, six bits) of an IP packet of either family, keeps the two bits of
+ * ECN, and updates the checksum of IPv4. Returns 0 if the frame has no IP packet. */
 static inline int europa_set_dscp(uint8_t *frame, uint32_t length, uint8_t dscp)
 {
 	uint8_t *ip = europa_ipv4(frame, length);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A data plane that filters: as forward.c, without UDP packets to the ports that its command
- * line names. Build it with `cc -O2 -o filter filter.c`; run it with `program: [/opt/filter, "53"]`. */
+/* A data plane that filters: it forwards like forward.c, but drops UDP packets to the ports that
+ * its command line names. Build it with `cc -O2 -o filter filter.c`; run it with
+ * `program: [/opt/filter, "53"]`. */
 #include <stdio.h>
 
 #include "europa.h"
@@ -10,7 +11,7 @@ static uint16_t be16(const uint8_t *bytes)
 	return (uint16_t)(bytes[0] << 8 | bytes[1]);
 }
 
-/* The destination port of an IPv4 UDP packet that is no later fragment, or -1. */
+/* The destination port of an IPv4 UDP packet; -1 for other packets and for later fragments. */
 static int udp_port(const uint8_t *frame, uint32_t length)
 {
 	const uint8_t *ip = frame + 14;

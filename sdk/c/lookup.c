@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A data plane that has the switch look up: parse, look-up, header format. It forwards between two
- * interfaces as forward.c, and gives each IPv4 UDP packet a key, its destination port. A rule like
+/* A data plane with a look-up in the switch: it parses a packet, the switch looks up the key, and
+ * the program writes the header. It forwards between two interfaces like forward.c, and gives each
+ * IPv4 UDP packet a key, its destination port. A rule like
  *
  *	{key: "1b59", action: {back: true, result: "020000000007"}}
  *
- * sends it back here with an answer, the Ethernet address that it is to go to. Others leave. */
+ * sends the packet back to this program with a result, the packet's next destination address in
+ * Ethernet. Other packets leave. */
 #include <stdio.h>
 
 #include "europa.h"
@@ -25,7 +27,7 @@ int main(void)
 				uint32_t to = 1 - from;
 
 				if (packet.result) {
-					/* It has come back by the interface that it was sent to. */
+					/* The packet has come back by the interface to which the program sent it. */
 					memcpy(packet.data, packet.result, 6);
 					to = from;
 				} else if (packet.length >= 42 && frame[12] == 0x08 && frame[13] == 0 &&

@@ -32,7 +32,7 @@ HEADER, ROW = 512, 64
 ASLEEP = 64
 KEY, RESULT = slice(0, 40), slice(40, 56)
 LOOKS = 64
-BATCH = 64  # Most packets of an interface before it is the turn of the next one.
+BATCH = 64  # Most packets of an interface in a turn.
 
 
 class Interface:
@@ -64,7 +64,7 @@ class Packet:
         self.metadata, self.keyed = metadata, False
         # The result of a slice's rule for a key: 16 bytes, or None.
         self.result = bytes(metadata[RESULT]) if answered else None
-        self.queue = 0  # Of the slice, up to 32767; 0 is the interface's own.
+        self.queue = 0  # Of the slice, up to 32767; 0 is the interface's own queue.
 
     def set_key(self, key):
         """Has the slice's rules searched for a key, of up to 40 bytes, when this is sent."""
@@ -165,7 +165,7 @@ class Pool:
                 try:
                     os.write(self.doorbell, b"\0")
                 except BlockingIOError:
-                    pass  # It rings already.
+                    pass  # The doorbell rings already.
 
     def wait(self):
         """Tells the switch what was sent, and sleeps if there has been nothing for a while.

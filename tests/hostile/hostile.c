@@ -433,7 +433,8 @@ static void attack(struct state *s, u32 which)
 	s->o->rounds[which]++;
 }
 
-/* Jumped to, with its orders' address as first argument; there is no way back. */
+/* The test's tracer jumps here, with the address of the orders as first argument. The function
+ * never returns. */
 __attribute__((section(".start"), noreturn, used)) void start(struct orders *orders)
 {
 	struct state s;

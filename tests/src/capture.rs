@@ -26,8 +26,8 @@ pub struct Captured {
 const FILE: &str = "capture.pcap";
 
 impl Namespace {
-    /// Starts to capture what a device sends and receives, as far as a tcpdump filter
-    /// lets it through, and waits until it has begun.
+    /// Starts to capture the packets of a device, received and sent, that pass a tcpdump filter.
+    /// Returns when the capture has begun.
     ///
     /// # Errors
     /// `tcpdump` is missing or refuses the filter.
@@ -35,8 +35,8 @@ impl Namespace {
         let folder = tempfile::tempdir().map_err(Error::io("a temporary folder"))?;
         let file = folder.path().join(FILE);
         let file = file.to_string_lossy();
-        // As root: a tcpdump that gives up its user could not write the file. By itself it has room
-        // for 32 packets, less than come while it waits for a core.
+        // tcpdump stays root: another user could not write the file. Its default buffer holds 32
+        // packets, fewer than arrive while it waits for a core.
         let argv = ["tcpdump", "-Z", "root", "-n", "-U", "--immediate-mode"];
         let room = ["-s", "65535", "-B", "16384"];
         let what = ["-i", device, "-w", &file, filter];
@@ -47,7 +47,7 @@ impl Namespace {
 }
 
 impl Capture {
-    /// Ends the capture when nothing has come for a little, or after two seconds.
+    /// Ends the capture when no packet has arrived for a short time, or after two seconds.
     ///
     /// # Errors
     /// `tcpdump` does not end.
@@ -80,7 +80,7 @@ impl Captured {
         Ok(self.packets()?.into_iter().map(|(_, frame)| frame).collect())
     }
 
-    /// When each packet was seen, since 1970, to the microsecond.
+    /// The arrival time of each packet since 1970, to the microsecond.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -90,7 +90,8 @@ impl Captured {
 
     fn packets(&self) -> Result<Vec<(Duration, Vec<u8>)>, Error> {
         let bytes = std::fs::read(self.path()).map_err(Error::io("a capture"))?;
-        // Written on this machine: a header of 24 bytes, and one of 16 before each packet.
+        // tcpdump on this machine wrote the file: a header of 24 bytes, and one of 16 before each
+        // packet.
         let mut rest = bytes.get(24..).unwrap_or_default();
         let mut packets = Vec::new();
         while let Some((header, after)) = rest.split_at_checked(16) {
@@ -116,7 +117,7 @@ impl Captured {
         Ok(output.stdout.lines().map(str::to_owned).collect())
     }
 
-    /// Fields of each packet that a display filter of `tshark` lets through.
+    /// Fields of each packet that passes a display filter of `tshark`.
     ///
     /// # Errors
     /// `tshark` is missing or knows no such field.
@@ -125,7 +126,7 @@ impl Captured {
     }
 }
 
-/// Fields of each packet of a file that a display filter of `tshark` lets through.
+/// Fields of each packet of a file that passes a display filter of `tshark`.
 ///
 /// # Errors
 /// `tshark` is missing, cannot read the file or knows no such field.

@@ -1,4 +1,4 @@
-//! Commands with a time limit whose output is kept.
+//! Runs commands with a time limit, and keeps their output.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -32,9 +32,9 @@ pub enum Error {
     Failed {
         /// The command line.
         command: String,
-        /// How it ended.
+        /// The command's exit status.
         status: ExitStatus,
-        /// Its output.
+        /// The command's output.
         output: String,
     },
     /// A command did not end in time and was killed.
@@ -42,19 +42,19 @@ pub enum Error {
     Late {
         /// The command line.
         command: String,
-        /// How long it had.
+        /// The time limit.
         limit: Duration,
-        /// Its output until then.
+        /// The output until the time limit.
         output: String,
     },
-    /// A command wrote something else than expected.
+    /// A command's output has another form than expected.
     #[error("cannot read what `{command}` wrote: {what}\n{output}")]
     Unreadable {
         /// The command line.
         command: String,
         /// The missing part.
         what: String,
-        /// Its output.
+        /// The command's output.
         output: String,
     },
     /// A namespace, file or socket could not be used.
@@ -77,11 +77,11 @@ impl Error {
 /// The result of an ended command.
 #[derive(Clone, Debug)]
 pub struct Output {
-    /// How it ended.
+    /// The exit status.
     pub status: ExitStatus,
-    /// Its standard output.
+    /// The standard output.
     pub stdout: String,
-    /// Its standard error.
+    /// The standard error.
     pub stderr: String,
 }
 
@@ -94,25 +94,24 @@ pub struct Process {
     stderr: Reader,
 }
 
-/// Takes a pipe's text while the command runs, so that it never waits for us.
+/// Reads a pipe's text while the command runs, so that the command never waits for the test.
 #[derive(Debug)]
 struct Reader(Arc<Taken>);
 
 #[derive(Debug)]
 struct Taken {
-    /// Reading does not wait.
+    /// The pipe. A read does not block.
     pipe: File,
     text: Mutex<Vec<u8>>,
 }
 
 impl Taken {
-    /// The output. A machine may stand still between any two lines, so the caller looks into the
-    /// pipe itself.
+    /// The output so far. The reading thread may be behind, so this function also reads the pipe.
     fn text(&self) -> String {
         String::from_utf8_lossy(&self.take().0).into_owned()
     }
 
-    /// Takes the present output; returns whether more may come.
+    /// Reads the present output; returns whether more may come.
     fn take(&self) -> (MutexGuard<'_, Vec<u8>>, bool) {
         let mut text = self.text.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = match (&self.pipe).read_to_end(&mut text) {
@@ -131,7 +130,7 @@ impl Reader {
         let shared = Arc::clone(&taken);
         thread::spawn(move || {
             while shared.take().1 {
-                // Interrupted or not, the next look tells.
+                // An interrupted call has no consequence: the next read decides.
                 let _ = poll(
                     &mut [PollFd::new(shared.pipe.as_fd(), PollFlags::POLLIN)],
                     PollTimeout::NONE,
@@ -150,7 +149,7 @@ impl Process {
     /// Starts a command without input, in a process group of its own.
     ///
     /// # Errors
-    /// The program is not there.
+    /// The program is missing.
     pub fn start<S: AsRef<OsStr>>(argv: &[S]) -> Result<Process, Error> {
         let words: Vec<_> = argv.iter().map(|word| word.as_ref().to_string_lossy()).collect();
         let line = words.join(" ");
@@ -173,36 +172,36 @@ impl Process {
         Ok(Process { line, child, stdout, stderr })
     }
 
-    /// Its process id.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Its present standard output.
+    /// The standard output so far.
     pub fn stdout(&self) -> String {
         self.stdout.text()
     }
 
-    /// Its present standard error.
+    /// The standard error so far.
     pub fn stderr(&self) -> String {
         self.stderr.text()
     }
 
-    /// Whether it still runs.
+    /// Whether the process still runs.
     pub fn is_running(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Sends it and its children a signal.
+    /// Sends a signal to the process and its children.
     pub fn signal(&self, signal: Signal) {
-        // It may have ended just now; then there is no process to signal.
+        // The process may have ended just now; then there is no process to signal.
         let _ = killpg(self.group(), signal);
     }
 
-    /// Waits until it has written `text` to either output.
+    /// Waits until the process has written `text` to standard output or standard error.
     ///
     /// # Errors
-    /// It ended or `limit` passed before.
+    /// The process ended, or `limit` passed, before that.
     pub fn wait_for(&mut self, text: &str, limit: Duration) -> Result<(), Error> {
         let start = Instant::now();
         loop {
@@ -223,10 +222,10 @@ impl Process {
         }
     }
 
-    /// Waits for its end.
+    /// Waits for the end of the process.
     ///
     /// # Errors
-    /// `limit` passed; it was killed.
+    /// `limit` passed, and the process was killed.
     pub fn wait(mut self, limit: Duration) -> Result<Output, Error> {
         let start = Instant::now();
         loop {
@@ -250,7 +249,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // While the child is not waited for, no other process has its number.
+        // No other process gets the child's number before the child is reaped.
         if self.is_running() {
             let _ = killpg(self.group(), Signal::SIGKILL);
             let _ = self.child.wait();
@@ -258,8 +257,8 @@ impl Drop for Process {
     }
 }
 
-/// Stops a process. A signal is only sent when `kill` returns: a thread that waits for a disk runs
-/// on until then, and so do those beside it.
+/// Stops a process, and waits until all its threads have stopped. When `kill` returns, threads may
+/// still run: a thread that waits for a disk stops later, and so do the threads beside it.
 pub fn stop(process: Pid) {
     kill(process, Signal::SIGSTOP).expect("a process to stop");
     let start = Instant::now();
@@ -282,12 +281,12 @@ pub fn stop(process: Pid) {
 /// Runs a command that must succeed within half a minute.
 ///
 /// # Errors
-/// It failed, was late or is not there.
+/// The command failed, was late, or is missing.
 pub fn run<S: AsRef<OsStr>>(argv: &[S]) -> Result<Output, Error> {
     checked(Process::start(argv)?, Duration::from_secs(30))
 }
 
-/// Waits for a command that must succeed.
+/// Waits for a command, which must succeed.
 pub(crate) fn checked(process: Process, limit: Duration) -> Result<Output, Error> {
     let command = process.line.clone();
     let output = process.wait(limit)?;
@@ -299,7 +298,7 @@ pub(crate) fn checked(process: Process, limit: Duration) -> Result<Output, Error
     }
 }
 
-/// Where a program is, if it is installed.
+/// The path of a program, if it is installed.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())

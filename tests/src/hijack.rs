@@ -1,9 +1,9 @@
-//! Takes a running router over, like an attacker with an exploit of its program.
+//! Takes over a running router, like an attacker with an exploit of the router's program.
 //!
-//! Nothing in Europa helps with it: the test stops the process by `ptrace`, as root may, writes
-//! `tests/hostile/hostile.c` over its code, and lets it go on there. The new code is inside the
-//! sandbox that Europa built, with the router's descriptors: its pool, waker, bells, status page,
-//! log and control socket.
+//! Europa does not support this. The test stops the process by `ptrace`, as root may, writes
+//! `tests/hostile/hostile.c` over its code, and continues the process there. The new code is inside
+//! the sandbox that Europa built, with the router's descriptors: its pool, waker, bells, status
+//! page, log and control socket.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -33,20 +33,21 @@ pub const ATTACKS: [&str; 13] = [
     "files opened",
 ];
 
-/// The router to imitate and to attack: addresses on the left and on the right.
+/// Addresses of the router that is taken over and of the attacked one, each on the left and on the
+/// right.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Neighbours {
-    /// Of the router that is taken over.
+    /// Ethernet addresses of the router that is taken over.
     pub own_macs: [[u8; 6]; 2],
-    /// Of its hosts.
+    /// Ethernet addresses of its hosts.
     pub own_hosts: [[u8; 6]; 2],
-    /// Of the other tenant's router.
+    /// Ethernet addresses of the other tenant's router.
     pub other_macs: [[u8; 6]; 2],
-    /// Of the other tenant's hosts.
+    /// Ethernet addresses of the other tenant's hosts.
     pub other_hosts: [[u8; 6]; 2],
-    /// First two bytes of its own addresses.
+    /// First two bytes of the tenant's own IP addresses.
     pub own_net: [u8; 2],
-    /// First two bytes of the other tenant's addresses.
+    /// First two bytes of the other tenant's IP addresses.
     pub other_net: [u8; 2],
 }
 
@@ -73,19 +74,19 @@ struct Orders {
     report: Report,
 }
 
-/// Its report about its work.
+/// The report of the hostile program.
 #[derive(Clone, Debug, FromBytes, IntoBytes, Immutable)]
 #[repr(C)]
 pub struct Report {
-    /// How often it made each of [`ATTACKS`].
+    /// How many times the program made each of [`ATTACKS`].
     pub rounds: [u64; ATTACKS.len()],
-    /// Its successes that should have been impossible.
+    /// Attacks that succeeded although they must fail.
     pub breaches: u64,
-    /// The last of them: attack in the upper half, which of its attempts in the lower.
+    /// The last such success: the attack in the upper half, the number of its attempt in the lower.
     pub breach: u64,
-    /// The result of the last forbidden system call that it survived.
+    /// The result of the last forbidden system call that did not end the program.
     pub call_returned: i64,
-    /// How many it survived.
+    /// Number of forbidden system calls that did not end the program.
     pub calls_returned: u64,
 }
 
@@ -120,7 +121,7 @@ fn mappings(pid: i32) -> Result<Vec<Mapping>, Error> {
     Ok(text.lines().filter_map(parse).collect())
 }
 
-/// Compiles the hostile program to bytes that run wherever they are put.
+/// Compiles the hostile program to bytes that run at any address.
 fn compile() -> Result<Vec<u8>, Error> {
     let folder = tempfile::tempdir().map_err(Error::io("a temporary folder"))?;
     let file = folder.path().join("hostile.bin");
@@ -152,7 +153,7 @@ fn compile() -> Result<Vec<u8>, Error> {
 }
 
 impl Hijacked {
-    /// Takes a router's process over. It makes all attacks in turn, or only one.
+    /// Takes over a router's process. The process makes all attacks in turn, or only one.
     ///
     /// # Errors
     /// There is no C compiler, or the process is not a router's.
@@ -178,7 +179,7 @@ impl Hijacked {
         for (mapping, place) in shared.iter().filter(|m| m.rights == "r--s").zip(places) {
             (*place.0, *place.1) = (mapping.start, mapping.bytes);
         }
-        // As the node hands it over.
+        // The node passes the control socket as descriptor 3.
         orders.control = 3;
         orders.only = only.map_or(0, |attack| attack as u32 + 1);
         orders.own_macs = whom.own_macs;
@@ -197,15 +198,15 @@ impl Hijacked {
         Ok(Hijacked { memory, orders_at, pid })
     }
 
-    /// Its process.
+    /// The process id.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// Its counters.
+    /// The counters of the hostile program.
     ///
     /// # Errors
-    /// It has ended.
+    /// The process has ended.
     pub fn report(&self) -> Result<Report, Error> {
         let mut report = Report::new_zeroed();
         let at = self.orders_at + std::mem::offset_of!(Orders, report) as u64;
@@ -215,10 +216,10 @@ impl Hijacked {
         Ok(report)
     }
 
-    /// Has it make a system call.
+    /// Makes the hostile program do a system call.
     ///
     /// # Errors
-    /// It has ended.
+    /// The process has ended.
     pub fn call(&self, number: i64, arguments: [u64; 6]) -> Result<(), Error> {
         let write = |value: &[u8], offset: usize| {
             let at = self.orders_at + offset as u64;
@@ -230,8 +231,8 @@ impl Hijacked {
     }
 }
 
-/// Stops a process, puts `program` over its code and `orders` on its stack, and lets it
-/// go on at the first byte of `program`. Returns where the orders are.
+/// Stops a process, puts `program` over its code and `orders` on its stack, and continues it at the
+/// first byte of `program`. Returns the address of the orders.
 #[cfg(target_arch = "x86_64")]
 fn possess(
     pid: i32,
@@ -246,14 +247,14 @@ fn possess(
     waitpid(pid, Some(WaitPidFlag::__WALL))?;
     let mut registers = ptrace::getregs(pid)?;
     memory.write_all_at(program, code)?;
-    // Over the frames of functions that will not be returned to.
+    // Overwrites the frames of functions to which the program never returns.
     let orders_at = registers.rsp & !63;
     memory.write_all_at(orders, orders_at)?;
     registers.rip = code;
     registers.rdi = orders_at;
-    // As if called: a return address below a multiple of 16, and a red zone apart.
+    // As after a call: a return address below a multiple of 16, beyond the red zone.
     registers.rsp = orders_at - 256 - 8;
-    // Leaves the interrupted system call, which must not restart.
+    // Cancels the interrupted system call, so that it does not restart.
     registers.orig_rax = u64::MAX;
     registers.rax = 0;
     ptrace::setregs(pid, registers)?;

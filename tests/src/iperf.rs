@@ -19,10 +19,10 @@ pub struct Iperf {
 }
 
 impl Iperf {
-    /// Reads what `iperf3 -J` wrote; `Err` is its own error message.
+    /// Parses the output of `iperf3 -J`; `Err` is the error message of iperf3.
     ///
     /// # Errors
-    /// It is no JSON, or the run failed.
+    /// The text is no JSON, or the run failed.
     pub fn parse(text: &str) -> Result<Iperf, String> {
         let json: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
         if let Some(error) = json["error"].as_str() {
@@ -49,17 +49,17 @@ impl Namespace {
     /// Starts an `iperf3` server and waits until it listens.
     ///
     /// # Errors
-    /// `iperf3` is missing or its port is taken.
+    /// `iperf3` is missing, or its port is in use.
     pub fn iperf_server(&self) -> Result<IperfServer, Error> {
         let mut process = self.start(&["iperf3", "-s", "--forceflush"])?;
         process.wait_for("Server listening", Duration::from_secs(5))?;
         Ok(IperfServer { _process: process })
     }
 
-    /// Runs an `iperf3` client for whole seconds with further options (`-R`, `-P 4`).
+    /// Runs an `iperf3` client for this many seconds with further options (`-R`, `-P 4`).
     ///
     /// # Errors
-    /// No connection, or the run failed.
+    /// The client gets no connection, or the run fails.
     pub fn iperf(&self, to: &str, seconds: u32, options: &[&str]) -> Result<Iperf, Error> {
         let duration = seconds.to_string();
         let argv =
@@ -73,7 +73,7 @@ impl Namespace {
                 Ok(result) => return Ok(result),
                 Err(what) => what,
             };
-            // After each test a server listens again, and refuses clients meanwhile.
+            // After each test the server needs time to listen again, and refuses clients meanwhile.
             let early = ["Connection reset", "server is busy"].iter().any(|why| what.contains(why));
             if !early || left == 0 {
                 let command = argv.join(" ");

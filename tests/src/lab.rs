@@ -1,4 +1,4 @@
-//! The laboratory: namespaces, devices, bridges, and their removal.
+//! The laboratory: makes namespaces, devices and bridges, and removes them.
 
 use std::fs;
 use std::path::Path;
@@ -12,12 +12,12 @@ use nix::unistd::Pid;
 use crate::command::{Error, run};
 use crate::namespace::Namespace;
 
-/// Every namespace of a lab begins with this, its process id and its number.
+/// The name of every namespace of a lab begins with this, its process id and its number.
 const PREFIX: &str = "eut";
 static LABS: AtomicU32 = AtomicU32::new(0);
 
-/// Namespaces that belong together; dropping it removes them with all that is inside.
-/// Devices are only ever made inside, so nothing else needs removing.
+/// Namespaces that belong together; dropping the lab removes them with everything inside. A lab
+/// makes devices only inside its namespaces, so it has nothing else to remove.
 #[derive(Debug)]
 pub struct Lab {
     tag: String,
@@ -25,7 +25,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// An empty laboratory. First removes what killed test runs left.
+    /// Makes an empty laboratory. First removes the objects of killed test runs.
     ///
     /// # Errors
     /// Namespaces cannot be listed.
@@ -43,14 +43,14 @@ impl Lab {
     /// Makes a network namespace with its loopback device up.
     ///
     /// # Errors
-    /// Not allowed, or there is one of that name.
+    /// The process may not make namespaces, or a namespace of that name exists.
     pub fn namespace(&mut self, name: &str) -> Result<Namespace, Error> {
         let full = format!("{}-{name}", self.tag);
         run(&["ip", "netns", "add", &full])?;
         let namespace = Namespace::new(full);
         self.namespaces.push(namespace.clone());
         namespace.ip(&["link", "set", "lo", "up"])?;
-        // It began with what the machine has.
+        // A new namespace begins with a default of the machine.
         namespace.sysctl("net.ipv4.ip_forward", "0")?;
         Ok(namespace)
     }
@@ -58,16 +58,17 @@ impl Lab {
     /// Joins two namespaces by a pair of veth devices, both up.
     ///
     /// # Errors
-    /// A device of that name is there.
+    /// A device of that name exists.
     pub fn veth(&self, a: (&Namespace, &str), b: (&Namespace, &str)) -> Result<(), Error> {
         self.veth_of(a, b, 1)
     }
 
-    /// Like [`Lab::veth`], each end with so many queues for each direction: received packets are
-    /// distributed over them by addresses and ports, as by a network card's RSS.
+    /// Like [`Lab::veth`], with this number of queues for each direction at each end. A device
+    /// distributes received packets over its queues by addresses and ports, like a network card's
+    /// RSS.
     ///
     /// # Errors
-    /// A device of that name is there.
+    /// A device of that name exists.
     pub fn veth_of(
         &self,
         a: (&Namespace, &str),
@@ -84,7 +85,7 @@ impl Lab {
         Ok(())
     }
 
-    /// Makes a bridge of devices that are in the namespace.
+    /// Makes a bridge of devices in the namespace.
     ///
     /// # Errors
     /// A device is missing.
@@ -97,8 +98,8 @@ impl Lab {
         Ok(())
     }
 
-    /// Lets through to a bridge's member only frames from these Ethernet addresses, so
-    /// that tenants with the same IP addresses can stand behind one bridge. Needs `nft`.
+    /// Makes a bridge's member receive only frames from these Ethernet addresses, so that tenants
+    /// with the same IP addresses can share a bridge. Needs `nft`.
     ///
     /// # Errors
     /// The kernel has no filter for bridges.
@@ -130,18 +131,18 @@ fn listed() -> Result<Vec<String>, Error> {
     Ok(names.map(str::to_owned).collect())
 }
 
-/// The process that made a namespace, if a lab did.
+/// The process id of the lab that made a namespace, if a lab did.
 fn owner(name: &str) -> Option<u32> {
     name.strip_prefix(PREFIX)?.split('-').next()?.parse().ok()
 }
 
-/// Kills what runs in a namespace and removes it. A namespace's devices vanish with the
-/// last process in it, not with its name.
+/// Kills the processes in a namespace and removes it. The devices of a namespace vanish with its
+/// last process, not with its name.
 fn remove(name: &str) {
     let limit = Instant::now() + Duration::from_secs(2);
     while Instant::now() < limit {
         let Ok(output) = run(&["ip", "netns", "pids", name]) else { break };
-        // A test's own thread that is inside would name the test itself.
+        // If a thread of this test is inside, the list has the test's own process.
         let own = i32::try_from(std::process::id()).unwrap_or(0);
         let pids: Vec<i32> =
             output.stdout.lines().filter_map(|pid| pid.trim().parse().ok()).collect();

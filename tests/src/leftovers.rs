@@ -1,4 +1,4 @@
-//! Possible remains of Europa: found by comparing before and after.
+//! Finds remains of Europa by comparing the machine before and after a test.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,20 +8,20 @@ use std::time::{Duration, Instant};
 
 use crate::command::{Error, run};
 
-/// Everything of a kind that Europa makes and that is on this machine now.
+/// All objects on this machine now of the kinds that Europa makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leftovers(BTreeSet<String>);
 
 impl Leftovers {
-    /// Looks for namespaces, devices, XDP programs, pinned BPF objects, cgroups,
-    /// processes, sockets and files.
+    /// Lists namespaces, devices, XDP programs, pinned BPF objects, cgroups, processes, sockets and
+    /// files.
     ///
     /// # Errors
     /// `ip` does not answer.
     pub fn look() -> Result<Leftovers, Error> {
         let mut found = BTreeSet::new();
         for line in run(&["ip", "netns", "list"])?.stdout.lines() {
-            // The number behind the name changes by itself.
+            // The number behind the name may change between two calls.
             let name = line.split_whitespace().next().unwrap_or(line);
             found.insert(format!("namespace {name}"));
         }
@@ -51,7 +51,7 @@ impl Leftovers {
         Ok(Leftovers(found))
     }
 
-    /// Objects that were missing when `self` was taken. Waits up to two seconds for objects that
+    /// Objects that did not exist when `self` was made. Waits up to two seconds for objects that
     /// vanish by themselves, such as a killed process before it is reaped.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Leftovers {
     }
 }
 
-/// Adds the files and folders under `folder` that are `ours`; it may be missing.
+/// Adds the files and folders under `folder` for which `ours` is true. The folder may be missing.
 fn files(folder: &Path, ours: &dyn Fn(&Path) -> bool, what: &str, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -82,7 +82,7 @@ fn files(folder: &Path, ours: &dyn Fn(&Path) -> bool, what: &str, found: &mut BT
     }
 }
 
-/// Processes are identified by number and start time: numbers are used again.
+/// Adds processes by number and start time, because the kernel uses numbers again.
 fn processes(found: &mut BTreeSet<String>) {
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
@@ -92,7 +92,7 @@ fn processes(found: &mut BTreeSet<String>) {
         let (Some(open), Some(close)) = (stat.find('('), stat.rfind(')')) else { continue };
         let name = &stat[open + 1..close];
         let rest: Vec<&str> = stat[close + 1..].split_whitespace().collect();
-        // Test programs carry the word in their names too: those are not Europa.
+        // Names of test programs also contain the word; these programs are not Europa's.
         if name == "europa" || name.starts_with("europa-") || name.starts_with("europa:") {
             let start = rest.get(19).copied().unwrap_or("?");
             found.insert(format!("process {pid} {name} started at {start}"));

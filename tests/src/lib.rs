@@ -1,9 +1,9 @@
-//! End-to-end tests with real namespaces and traffic: the laboratory they work in.
+//! The laboratory for end-to-end tests with real namespaces and traffic.
 //!
-//! A [`Lab`] makes network namespaces, devices and bridges and takes all of them away again, also
-//! those of a test that was killed. In a [`Namespace`] commands run with a time limit; [`Stream`]
-//! gives the exact result for every packet; [`Leftovers`] finds the remains of Europa. Tests are
-//! run by `make test`, one after the other.
+//! A [`Lab`] makes network namespaces, devices and bridges and removes all of them, also those of a
+//! killed test. In a [`Namespace`] commands run with a time limit; a [`Stream`] gives the exact
+//! result for every packet; [`Leftovers`] finds the remains of Europa. `make test` runs the tests
+//! one after the other.
 
 mod capture;
 mod command;

@@ -1,4 +1,4 @@
-//! A network namespace and what is done inside.
+//! A network namespace, and commands inside it.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -19,12 +19,12 @@ impl Namespace {
         Namespace { name }
     }
 
-    /// Its name for `ip netns`, and for a port's `namespace`.
+    /// The name for `ip netns`, and for a port's `namespace`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its file.
+    /// The path of the namespace's file.
     pub fn path(&self) -> PathBuf {
         PathBuf::from("/run/netns").join(&self.name)
     }
@@ -32,39 +32,39 @@ impl Namespace {
     /// Runs `ip` with this namespace.
     ///
     /// # Errors
-    /// `ip` refused.
+    /// `ip` fails.
     pub fn ip(&self, arguments: &[&str]) -> Result<Output, Error> {
         crate::command::run(&[&["ip", "-netns", &self.name], arguments].concat())
     }
 
-    /// Starts a command inside.
+    /// Starts a command inside the namespace.
     ///
     /// # Errors
-    /// `ip` is not there.
+    /// `ip` is missing.
     pub fn start(&self, argv: &[&str]) -> Result<Process, Error> {
         Process::start(&[&["ip", "netns", "exec", &self.name], argv].concat())
     }
 
-    /// Runs a command inside that must succeed within half a minute.
+    /// Runs a command inside the namespace, which must succeed within half a minute.
     ///
     /// # Errors
-    /// It failed or was late.
+    /// The command failed or was late.
     pub fn run(&self, argv: &[&str]) -> Result<Output, Error> {
         self.run_for(Duration::from_secs(30), argv)
     }
 
-    /// Runs a command inside that must succeed within `limit`.
+    /// Runs a command inside the namespace, which must succeed within `limit`.
     ///
     /// # Errors
-    /// It failed or was late.
+    /// The command failed or was late.
     pub fn run_for(&self, limit: Duration, argv: &[&str]) -> Result<Output, Error> {
         checked(self.start(argv)?, limit)
     }
 
-    /// Runs a command inside that may fail.
+    /// Runs a command inside the namespace, which may fail.
     ///
     /// # Errors
-    /// It was late.
+    /// The command was late.
     pub fn attempt(&self, limit: Duration, argv: &[&str]) -> Result<Output, Error> {
         self.start(argv)?.wait(limit)
     }
@@ -92,7 +92,7 @@ impl Namespace {
     /// Sets a device's MTU.
     ///
     /// # Errors
-    /// The device is missing or refuses.
+    /// The device is missing, or refuses the MTU.
     pub fn mtu(&self, device: &str, mtu: u32) -> Result<(), Error> {
         self.ip(&["link", "set", device, "mtu", &mtu.to_string()]).map(drop)
     }
@@ -106,7 +106,7 @@ impl Namespace {
         self.ip(&[family, "route", "add", to, "via", via]).map(drop)
     }
 
-    /// Adds a neighbour that is not asked for.
+    /// Adds a static neighbour.
     ///
     /// # Errors
     /// The device is missing.
@@ -118,7 +118,7 @@ impl Namespace {
     /// Sets a kernel parameter like `net.ipv4.ip_forward`.
     ///
     /// # Errors
-    /// There is none of that name.
+    /// The kernel has no parameter of that name.
     pub fn sysctl(&self, name: &str, value: &str) -> Result<(), Error> {
         self.run(&["sysctl", "-qw", &format!("{name}={value}")]).map(drop)
     }
@@ -147,7 +147,7 @@ impl Namespace {
         })
     }
 
-    /// Moves the calling thread into the namespace: sockets it makes are inside.
+    /// Moves the calling thread into the namespace: sockets that the thread makes are then inside.
     pub(crate) fn enter(&self) -> Result<(), Error> {
         let path = self.path();
         let what = format!("cannot enter {}", path.display());

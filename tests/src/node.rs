@@ -1,4 +1,4 @@
-//! A node of its own for a test: `europa` as a user runs it.
+//! A node for a test, which calls `europa` as a user does.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,21 +15,22 @@ use crate::command::{Output, Process};
 use crate::namespace::Namespace;
 use crate::skip::europa;
 
-/// No turn of the node's loop takes more CPU time than this, in microseconds. The goal is 5 ms, over
-/// which the node counts them; tests run programs that are hardly optimised, on slow machines.
+/// No turn of the node's loop takes more CPU time than this, in microseconds. The node counts turns
+/// over its goal of 5 ms. This bound is higher, because tests run hardly optimised programs on slow
+/// machines.
 const LONGEST_TURN_US: u64 = 150_000;
 
 static NODES: AtomicU32 = AtomicU32::new(0);
 
-/// A node; taken down when dropped. A failure ends the test: all its methods panic.
+/// A node, which is taken down when dropped. A failure ends the test: all its methods panic.
 #[derive(Debug)]
 pub struct Node {
     instance: String,
     inside: Option<PathBuf>,
     folder: tempfile::TempDir,
-    /// Microseconds that no turn of its loop exceeds.
+    /// Longest allowed CPU time of a turn of the loop, in microseconds.
     longest_turn_us: u64,
-    /// Whether its equations of counters are checked at the end.
+    /// Whether the test checks the node's equations of counters at the end.
     ledgers_checked: AtomicBool,
     /// Arguments of `env`: variables as `NAME=value`, after ignored signals.
     environment: Vec<String>,
@@ -47,7 +48,7 @@ pub struct Counters {
 }
 
 impl Node {
-    /// A node that runs inside a network namespace, or where the test runs.
+    /// A node that runs inside a network namespace, or in the test's own namespace.
     #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
     pub fn new(inside: Option<&Namespace>) -> Node {
         let number = NODES.fetch_add(1, Ordering::Relaxed);
@@ -61,28 +62,28 @@ impl Node {
         }
     }
 
-    /// Checks at the end that every lost packet has a cause. With `EUROPA_LEDGERS` in the environment
-    /// every node does.
+    /// Checks at the end that every lost packet has a cause. With `EUROPA_LEDGERS` in the
+    /// environment every node is checked.
     pub fn check_ledgers(&self) {
         self.ledgers_checked.store(true, Ordering::Relaxed);
     }
 
-    /// The same with another bound for the CPU time of a turn of its loop, for tests with longer
-    /// turns.
+    /// The same node with another bound for the CPU time of a turn of its loop, for tests with
+    /// longer turns.
     #[must_use]
     pub fn with_turns_of(mut self, longest: Duration) -> Node {
         self.longest_turn_us = u64::try_from(longest.as_micros()).unwrap_or(u64::MAX);
         self
     }
 
-    /// The same with a variable in its environment.
+    /// The same node with a variable in its environment.
     #[must_use]
     pub fn with_variable(mut self, name: &str, value: &str) -> Node {
         self.environment.push(format!("{name}={value}"));
         self
     }
 
-    /// The same with a signal that its processes ignore from their start.
+    /// The same node, whose processes ignore a signal from their start.
     #[must_use]
     pub fn ignoring_signals(mut self, signal: &str) -> Node {
         self.environment.insert(0, format!("--ignore-signal={signal}"));
@@ -103,7 +104,8 @@ impl Node {
         let mut argv = Vec::new();
         let net = self.inside.as_ref().map(|path| format!("--net={}", path.display()));
         if let Some(net) = &net {
-            // Only this is entered: `ip netns exec` would hide mounts that the node makes.
+            // The command enters only this namespace: `ip netns exec` would hide mounts that the
+            // node makes.
             argv.extend(["nsenter", net.as_str()]);
         }
         if !self.environment.is_empty() {
@@ -137,7 +139,7 @@ impl Node {
         self.run(&["up", &self.file("node.yaml", yaml)]);
     }
 
-    /// Everything of `europa stats --json`.
+    /// The whole output of `europa stats --json`.
     #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
     pub fn stats(&self) -> Value {
         serde_json::from_str(&self.run(&["stats", "--json"])).expect("statistics are JSON")
@@ -162,7 +164,7 @@ impl Node {
         all
     }
 
-    /// A number that is known about a port, like `to_linux`.
+    /// A number in the statistics of a port, like `to_linux`.
     #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
     pub fn port(&self, name: &str, what: &str) -> u64 {
         let stats = self.stats();
@@ -176,17 +178,17 @@ impl Node {
         Namespace::new(format!("europa.{}.{name}", self.instance))
     }
 
-    /// Its name.
+    /// The name of the node's instance.
     pub fn instance(&self) -> &str {
         &self.instance
     }
 
-    /// Where everything of the node lies while it runs.
+    /// The folder of the node's files while it runs.
     pub fn directory(&self) -> PathBuf {
         Path::new("/run/europa").join(&self.instance)
     }
 
-    /// The process of a role: `node`, `switch`, or `router`, if there is one.
+    /// The process id of a role: `node`, `switch`, or `router`, if there is one.
     pub fn process(&self, role: &str) -> i32 {
         let is = |pid: &u32| {
             let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
@@ -196,14 +198,14 @@ impl Node {
         found.unwrap_or_else(|| panic!("the {role} does not run")).cast_signed()
     }
 
-    /// Kills the process of a role, which can do nothing about it: the one that it was.
+    /// Kills the process of a role by SIGKILL, and returns its process id.
     pub fn kill(&self, role: &str) -> i32 {
         let pid = self.process(role);
         kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap_or_else(|error| panic!("{role}: {error}"));
         pid
     }
 
-    /// Processes of this node: the node itself, then its children, also those that it has
+    /// Processes of this node: the node itself, then its children, also children that it has
     /// adopted or left running.
     pub fn processes(&self) -> Vec<u32> {
         let words = [b"--instance".as_slice(), self.instance.as_bytes(), b"node"];
@@ -218,7 +220,8 @@ impl Node {
             entry.file_name().to_str()?.strip_suffix(".json")?.rsplit('.').next()?.parse().ok()
         };
         found.extend(records.filter_map(of_record).filter(|pid| !line(*pid).is_empty()));
-        // Children start after their parents, but numbers may begin again: until none is new.
+        // A child mostly has a higher number than its parent, but numbers wrap: repeat until none
+        // is new.
         loop {
             let new = |pid: &&u32| {
                 !found.contains(pid) && parent(**pid).is_some_and(|parent| found.contains(&parent))
@@ -232,7 +235,7 @@ impl Node {
     }
 
     /// Turns of the node's loop that took more than 5 ms of CPU time, and the longest in
-    /// microseconds; none if no node answers.
+    /// microseconds; `None` if no node answers.
     pub fn turns(&self) -> Option<(u64, u64)> {
         let output = self.attempt(&["status", "--json"]);
         let status: Value = serde_json::from_str(&output.stdout).ok()?;
@@ -246,8 +249,8 @@ impl Node {
         lines.map(str::to_owned).collect()
     }
 
-    /// Equations of counters that do not hold although the node is at rest: packets that were lost
-    /// without a cause. None if no node answers.
+    /// Equations of counters that do not hold although the node is at rest: packets were lost
+    /// without a cause. Empty if no node answers.
     fn unbalanced(&self) -> Vec<String> {
         if !self.ledgers_checked.load(Ordering::Relaxed) {
             return Vec::new();

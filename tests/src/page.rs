@@ -1,4 +1,4 @@
-//! Pages of the documentation as scripts: the commands that they show, and the output of these.
+//! Pages of the documentation as scripts: their commands, and the output that they show.
 //!
 //! Fenced blocks are read in their order:
 //!
@@ -12,7 +12,8 @@
 //! | `text terminal` | the output of the last `sh terminal`, once it has ended by itself |
 //! | any other, after a line that ends with a name in backquotes and a colon | the content of this file; a name with a folder is no file of the test |
 //!
-//! A comment `<!-- test: COMMANDS -->` has commands for the state that the page's reader has already.
+//! A comment `<!-- test: COMMANDS -->` has commands that make the state which the page's reader
+//! already has.
 
 /// The use of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,13 +22,13 @@ pub enum Use {
     Run,
     /// Commands in a terminal of their own.
     Terminal,
-    /// Commands that only a nightly run tries.
+    /// Commands that only a nightly run executes.
     Nightly,
     /// Commands that no test runs, with the reason.
     NoRun(String),
     /// Commands that the page does not show.
     Hidden,
-    /// The output of the commands before.
+    /// The output of the block of commands before.
     Output,
     /// The output of the last block in a terminal.
     TerminalOutput,
@@ -54,14 +55,15 @@ impl Block {
     }
 }
 
-/// The file whose content a block is, from the last line before it.
+/// The file whose content a block is, by the last line before the block.
 fn named(before: &str) -> Option<Use> {
     let name = before.strip_suffix("`:")?.rsplit('`').next()?;
-    // A file elsewhere is the machine's.
+    // A file in another folder belongs to the machine.
     (!name.contains([' ', '/'])).then(|| Use::File(name.to_owned()))
 }
 
-/// The use of a block with these words after its fence, after this line and this block.
+/// The use of a block: `info` follows its fence, `before` is the line before it, and `follows` says
+/// whether it directly follows commands.
 fn purpose(info: &str, before: &str, follows: bool) -> Option<Use> {
     match info.split_once(' ').unwrap_or((info, "")) {
         ("sh", "") => Some(Use::Run),
@@ -116,7 +118,8 @@ pub fn blocks(page: &str) -> Vec<Block> {
     blocks
 }
 
-/// True if a line is as a page shows it: `...` stands for any text, and blanks for any number of them.
+/// True if a line matches a line of a page: `...` stands for any text, and blanks for any number of
+/// them.
 fn line_fits(shown: &str, line: &str) -> bool {
     let parts: Vec<&str> = shown.split("...").collect();
     let [first, middle @ .., last] = parts.as_slice() else { return shown == line };
@@ -128,7 +131,7 @@ fn line_fits(shown: &str, line: &str) -> bool {
     rest.ends_with(last.trim_start())
 }
 
-/// True if lines are as a page shows them.
+/// True if lines match the lines of a page.
 fn lines_fit(shown: &[&str], lines: &[&str]) -> bool {
     match shown.split_first() {
         None => lines.is_empty(),
@@ -139,7 +142,7 @@ fn lines_fit(shown: &[&str], lines: &[&str]) -> bool {
     }
 }
 
-/// True if an output is as a page shows it, whatever the number of blanks and empty lines.
+/// True if an output matches a page, whatever the number of blanks and empty lines.
 #[must_use]
 pub fn fits(shown: &str, output: &str) -> bool {
     let plain = |text: &str| -> Vec<String> {

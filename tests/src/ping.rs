@@ -12,7 +12,7 @@ pub struct Ping {
     pub sent: u32,
     /// Answers received.
     pub received: u32,
-    /// Answers received once more.
+    /// Repeated answers.
     pub duplicates: u32,
     /// Answers with other bytes than the request's.
     pub corrupted: u32,
@@ -25,7 +25,7 @@ pub struct Ping {
 }
 
 impl Ping {
-    /// Reads what Debian's `ping` printed, as far as it concerns the first `count` requests.
+    /// Parses the output of Debian's `ping`, for the first `count` requests only.
     pub fn parse(text: &str, count: u32) -> Ping {
         let mut ping = Ping::default();
         for line in text.lines() {
@@ -68,7 +68,7 @@ impl Ping {
         self.errors.extend(later.errors);
     }
 
-    /// The middle round-trip time; none without an answer.
+    /// The median round-trip time; `None` without an answer.
     pub fn median(&self) -> Option<Duration> {
         let mut times = self.times.clone();
         times.sort();
@@ -82,16 +82,16 @@ impl Ping {
 }
 
 impl Namespace {
-    /// Pings `to` `count` times, every 10 ms, with `options` for `ping`. No answer is a
-    /// result and not an error.
+    /// Pings `to` `count` times, every 10 ms, with `options` for `ping`. A missing answer is a
+    /// result, not an error.
     ///
     /// # Errors
-    /// `ping` could not run.
+    /// `ping` cannot run.
     pub fn ping(&self, to: &str, count: u32, options: &[&str]) -> Result<Ping, Error> {
         let number = count.to_string();
-        // Once something was answered, ping waits for the last answers no longer than twice the
-        // time that the slowest one took, unless there is a limit for all. Then it goes on
-        // sending until as many were answered: this report leaves those more out.
+        // Without a limit for the whole run, `ping` waits for the last answers no longer than twice
+        // the time of the slowest answer. Then it sends more requests until `count` are answered.
+        // This report leaves those requests out.
         let every: f64 = options
             .iter()
             .skip_while(|option| **option != "-i")
@@ -116,11 +116,12 @@ impl Namespace {
         Ok(ping)
     }
 
-    /// As [`Namespace::ping`], but sends exactly `count` requests, each after the answer to the one
-    /// before. For tests that count frames: `ping` sends more than `count` while answers are late.
+    /// Like [`Namespace::ping`], but sends exactly `count` requests, each after the answer to the
+    /// one before. It is for tests that count frames: `ping` sends more than `count` while answers
+    /// are late.
     ///
     /// # Errors
-    /// `ping` could not run.
+    /// `ping` cannot run.
     pub fn ping_exactly(&self, to: &str, count: u32, options: &[&str]) -> Result<Ping, Error> {
         let mut all = self.ping(to, 1, options)?;
         for _ in 1..count {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::command::Error;
 use crate::namespace::Namespace;
 
-/// Debian's, which has Debian's scapy; another one may come first in the path.
+/// Debian's Python, which has Debian's scapy; another Python may come first in the path.
 const PYTHON: &str = "/usr/bin/python3";
 
 /// The prelude of every script: scapy without messages, and `reply`, which sends a frame and
@@ -26,7 +26,7 @@ def reply(frame, device, wanted, timeout=1.0):
 ";
 
 impl Namespace {
-    /// Runs a script inside and returns what it printed. `from scapy.all import *` is done.
+    /// Runs a script inside and returns its output. The prelude has imported all of scapy.
     ///
     /// # Errors
     /// The script raised an exception, or scapy is missing.

@@ -1,11 +1,11 @@
-//! The needs of a test, and its message without them.
+//! Skips tests whose needs are missing, with a message.
 
 use std::io::Write;
 use std::path::PathBuf;
 
 use crate::command::find;
 
-/// The first of these programs that is not installed, or `root` for a missing right.
+/// The first of these programs that is not installed, or `root` if the test does not run as root.
 pub fn missing(programs: &[&str]) -> Option<String> {
     if !nix::unistd::geteuid().is_root() {
         return Some("needs root".to_owned());
@@ -14,15 +14,15 @@ pub fn missing(programs: &[&str]) -> Option<String> {
     Some(format!("{absent} is not installed"))
 }
 
-/// Says that a test or a part of it was not done. Written past the test harness, which
-/// shows nothing of tests that succeed.
+/// Prints that a test or a part of it was skipped. Writes past the test harness, which hides the
+/// output of tests that succeed.
 pub fn skipped(reason: &str) {
     let test = std::thread::current().name().unwrap_or("test").to_owned();
     // The message is lost if standard error is closed.
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {reason}");
 }
 
-/// Ends a test that cannot run here, saying why: `skip_without!("iperf3", "nft")`.
+/// Ends a test that cannot run here, and prints the reason: `skip_without!("iperf3", "nft")`.
 #[macro_export]
 macro_rules! skip_without {
     ($($program:literal),*) => {
@@ -36,7 +36,7 @@ macro_rules! skip_without {
 /// The `europa` program of this build; `EUROPA` names another.
 ///
 /// # Panics
-/// It was not built.
+/// The program is not built.
 pub fn europa() -> PathBuf {
     if let Some(path) = std::env::var_os("EUROPA") {
         return path.into();

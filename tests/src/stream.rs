@@ -13,27 +13,27 @@ use std::time::{Duration, Instant};
 use crate::command::Error;
 use crate::namespace::Namespace;
 
-/// Longest time that a stopped sink waits for what is under way, and longest time between two
-/// packets of that: a machine may stand still for a while.
+/// Longest time that a stopped sink waits for packets under way, and longest gap between two of
+/// them: a machine may stand still for a while.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 const SILENCE: Duration = Duration::from_millis(500);
 
 /// Packets that a paced stream has under way at most: less than a router's default pool holds.
 const MOST_UNDER_WAY: u64 = 256;
-/// The first packet of a paced stream is taken for lost after this time.
+/// A paced stream counts its first packet as lost after this time.
 const FIRST_ALONE: Duration = Duration::from_secs(2);
 /// The first packet of a stream that no sink paces has this much time to arrive.
 const FIRST_ALONE_UNSEEN: Duration = Duration::from_millis(20);
-/// After this long without a packet at the sink, a paced stream takes those under way for lost.
+/// After this time without a packet at the sink, a paced stream counts packets under way as lost.
 const TAKEN_FOR_LOST: Duration = Duration::from_millis(500);
 
 /// magic, stream, sequence number, checksum: 8 bytes each.
 const HEADER_BYTES: usize = 32;
 const MAGIC: u64 = u64::from_be_bytes(*b"europa-1");
-/// Sequence numbers that are remembered to tell late packets from doubled ones.
+/// Number of sequence numbers that a sink remembers, to distinguish late packets from doubled ones.
 const WINDOW: u64 = 1 << 16;
 
-/// FNV-1a over what the packet says and carries.
+/// FNV-1a over stream, sequence number and payload.
 fn checksum(stream: u64, sequence: u64, payload: &[u8]) -> u64 {
     let header = stream.to_be_bytes().into_iter().chain(sequence.to_be_bytes());
     header.chain(payload.iter().copied()).fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -54,7 +54,7 @@ fn write(packet: &mut [u8], stream: u64, sequence: u64) {
     }
 }
 
-/// Stream and sequence number of a packet, if it is whole.
+/// Stream and sequence number of a packet; `None` if its bytes are wrong.
 fn read(packet: &[u8]) -> Option<(u64, u64)> {
     let field = |index: usize| -> Option<u64> {
         Some(u64::from_be_bytes(packet.get(index * 8..index * 8 + 8)?.try_into().ok()?))
@@ -68,13 +68,13 @@ fn read(packet: &[u8]) -> Option<(u64, u64)> {
 /// The results for a stream's packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Received {
-    /// Packets that came for the first time, unchanged.
+    /// Packets that arrived for the first time, unchanged.
     pub packets: u64,
-    /// Packets that were sent and did not come. Counted against `Stream::stop`'s number.
+    /// Packets that were sent and did not arrive, by the number that `Stream::stop` returns.
     pub lost: u64,
-    /// Packets that came once more.
+    /// Packets that arrived once more.
     pub duplicates: u64,
-    /// Packets that came after a later one.
+    /// Packets that arrived after a later one.
     pub late: u64,
     /// Packets with wrong bytes.
     pub corrupted: u64,
@@ -85,7 +85,7 @@ pub struct Received {
 }
 
 impl Received {
-    /// Whether every packet came once, in order, unchanged, and no other one came.
+    /// Whether every packet arrived once, in order and unchanged, and no foreign packet arrived.
     pub fn is_perfect(&self) -> bool {
         let bad = self.lost + self.duplicates + self.late + self.corrupted + self.foreign;
         self.packets > 0 && bad == 0
@@ -98,7 +98,8 @@ struct Judge {
     stream: u64,
     received: Received,
     next: u64,
-    /// Which of the `WINDOW` numbers before `next` came; the last entry is `next - 1`.
+    /// For each of the `WINDOW` numbers before `next`, whether it arrived; the last entry is `next
+    /// - 1`.
     seen: VecDeque<bool>,
 }
 
@@ -125,7 +126,8 @@ impl Judge {
                     self.received.late += 1;
                     self.received.packets += 1;
                 }
-                // Older than the window counts as doubled: either is a fault.
+                // A number below the window counts as a duplicate: late and doubled packets are
+                // both faults.
                 _ => self.received.duplicates += 1,
             }
             return;
@@ -148,7 +150,7 @@ pub struct Sink {
     /// How many packets a stopped sink waits for.
     wanted: Arc<AtomicU64>,
     packets: Arc<AtomicU64>,
-    /// The number after the highest that came.
+    /// The number after the highest one that arrived.
     next: Arc<AtomicU64>,
     thread: Option<JoinHandle<Received>>,
 }
@@ -158,9 +160,9 @@ pub struct Sink {
 pub struct Stream {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
-    /// The count of its sink, if it is paced.
+    /// The sink's count of packets, if the stream is paced.
     seen: Arc<OnceLock<Arc<AtomicU64>>>,
-    /// Most packets under way, if it is paced.
+    /// Most packets under way, if the stream is paced.
     most: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
@@ -169,10 +171,10 @@ impl Namespace {
     /// Begins to receive stream `stream` at an address inside.
     ///
     /// # Errors
-    /// The address is not inside or taken.
+    /// The address is not inside, or is in use.
     pub fn sink(&self, at: &str, stream: u64) -> Result<Sink, Error> {
         let socket = self.socket(at)?;
-        // A sink that is preempted must not be taken for a router that loses packets.
+        // A preempted sink must not look like a router that loses packets.
         let _ = nix::sys::socket::setsockopt(
             &socket,
             nix::sys::socket::sockopt::RcvBufForce,
@@ -193,7 +195,7 @@ impl Namespace {
             let mut last: Option<Instant> = None;
             let mut patience: Option<Instant> = None;
             loop {
-                // A sink may be dropped while its stream goes on: by a test that fails.
+                // A test that fails may drop a sink while its stream continues.
                 if stopped.load(Ordering::Relaxed)
                     && patience.get_or_insert_with(Instant::now).elapsed() > UNDER_WAY
                 {
@@ -209,7 +211,8 @@ impl Namespace {
                         counter.store(judge.received.packets, Ordering::Relaxed);
                         progress.store(judge.next, Ordering::Relaxed);
                     }
-                    // Nothing came for 20 ms. Without anything missing, nothing comes any more.
+                    // No packet came for 20 ms. If no packet is missing, no packet can come any
+                    // more.
                     Err(_) if stopped.load(Ordering::Relaxed) => {
                         let stopped = patience.get_or_insert_with(Instant::now);
                         let quiet = last.map_or(*stopped, |last| last.max(*stopped)).elapsed();
@@ -266,14 +269,15 @@ impl Namespace {
                     continue;
                 }
                 let due = (start.elapsed().as_secs_f64() * f64::from(rate)) as u64;
-                // After a pause no more than a few at once: a burst would be our own doing.
+                // After a pause it sends few packets at once: a long burst could itself cause
+                // losses.
                 let most = if sequence == 0 { 1 } else { 32 };
                 let may = due.saturating_sub(sequence).min(most);
                 for _ in 0..may.min(pace.room(sequence)) {
                     let turn = sequence as usize % packets.len().max(1);
                     let Some(packet) = packets.get_mut(turn) else { return };
                     write(packet, stream, sequence);
-                    // A frame that the kernel refuses was not sent: its number is used again.
+                    // The kernel did not send a refused frame, so the next frame gets its number.
                     if socket.send_to(packet, to).is_ok() {
                         sequence += 1;
                         counter.store(sequence, Ordering::Relaxed);
@@ -285,7 +289,7 @@ impl Namespace {
         Ok(Stream { stop, sent, seen, most, thread: Some(thread) })
     }
 
-    /// A UDP socket inside. The thread that makes it enters the namespace and ends.
+    /// Makes a UDP socket inside. A new thread enters the namespace, makes the socket, and ends.
     fn socket(&self, at: &str) -> Result<UdpSocket, Error> {
         let (namespace, at) = (self.clone(), at.to_owned());
         let make = move || {
@@ -297,7 +301,7 @@ impl Namespace {
     }
 }
 
-/// Bounds what a stream has under way.
+/// Bounds the number of packets that a stream has under way.
 struct Pace {
     seen: Arc<OnceLock<Arc<AtomicU64>>>,
     most: Arc<AtomicU64>,
@@ -312,10 +316,10 @@ impl Pace {
         Pace { seen, most, begun: now, last: 0, since: now }
     }
 
-    /// Whether the first packet travels alone: until it has arrived. Packets that wait for an
-    /// answer to ARP or ND can be overtaken by those that are sent when it comes: the kernel of a
-    /// host sends the queue of a neighbour without a lock, and a slow path is slower than the
-    /// fast path behind it.
+    /// Whether the first packet travels alone: until it has arrived. Packets that wait for an ARP
+    /// or ND answer can be overtaken by packets that are sent when it arrives. The reasons: the
+    /// kernel of a host sends the queue of a neighbour without a lock, and a slow path is slower
+    /// than the fast path behind it.
     fn is_alone(&self) -> bool {
         match self.seen.get() {
             Some(seen) => seen.load(Ordering::Relaxed) == 0 && self.begun.elapsed() < FIRST_ALONE,
@@ -323,7 +327,7 @@ impl Pace {
         }
     }
 
-    /// Packets that may follow the first `sent`.
+    /// Number of packets that may follow the first `sent` packets.
     fn room(&mut self, sent: u64) -> u64 {
         let Some(seen) = self.seen.get() else { return u64::MAX };
         let seen = seen.load(Ordering::Relaxed);
@@ -337,28 +341,28 @@ impl Pace {
 }
 
 impl Stream {
-    /// From now on the stream waits for `sink`, where more of it is under way than any buffer
-    /// on the way must hold: a machine that stands still for a moment then loses nothing, and
-    /// what is lost, a router has lost.
+    /// Paces the stream by `sink`: the stream has at most `MOST_UNDER_WAY` packets under way,
+    /// which fit into the buffers on the way. A machine that stands still for a moment then loses
+    /// nothing, so every lost packet is a router's loss.
     #[must_use]
     pub fn paced_by(self, sink: &Sink) -> Stream {
         let _ = self.seen.set(Arc::clone(&sink.next));
         self
     }
 
-    /// A paced stream has no more than this many packets under way.
+    /// Sets the most packets that a paced stream has under way.
     #[must_use]
     pub fn at_most(self, packets: u64) -> Stream {
         self.most.store(packets, Ordering::Relaxed);
         self
     }
 
-    /// Packets sent until now.
+    /// Number of packets sent so far.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Ends the stream and says how many packets were sent.
+    /// Ends the stream and returns the number of sent packets.
     pub fn stop(mut self) -> u64 {
         self.end();
         self.sent.load(Ordering::Relaxed)
@@ -379,12 +383,12 @@ impl Drop for Stream {
 }
 
 impl Sink {
-    /// Packets received until now.
+    /// Number of packets received so far.
     pub fn packets(&self) -> u64 {
         self.packets.load(Ordering::Relaxed)
     }
 
-    /// Waits for packets under way and judges the results of `sent` packets.
+    /// Waits for packets under way; returns the results for `sent` packets.
     pub fn stop(mut self, sent: u64) -> Received {
         self.wanted.store(sent, Ordering::Relaxed);
         let mut received = self.end();

@@ -1,4 +1,4 @@
-//! A node is killed and started again: switch and routers keep running without a gap.
+//! A node is killed and started again: switch and routers run on without a gap.
 
 mod tenants;
 
@@ -35,7 +35,7 @@ impl Load {
         Load { streams }
     }
 
-    /// Packets that were sent.
+    /// Ends the streams, and returns the number of sent packets.
     fn end(self, what: &str) -> u64 {
         sleep(Duration::from_millis(200));
         let mut all = 0;
@@ -79,7 +79,8 @@ fn a_node_killed_and_started_again_ten_times_loses_nothing() {
     let mut times = Vec::new();
     for round in 0..10 {
         kill_node(&tenants);
-        // At another moment each time, and once long enough for all pollers to sleep.
+        // Each round kills the node at another moment; one pause is long enough for all pollers to
+        // sleep.
         sleep(Duration::from_millis(20 + 37 * round));
         let start = Instant::now();
         tenants.up();
@@ -115,7 +116,7 @@ fn after_adoption_everything_works() {
     sleep(Duration::from_millis(500));
     assert!(ping(&tenants.other).expect("a ping").is_perfect());
     kill_node(&tenants);
-    // A capture ends with its node, and what it has written can be read.
+    // A capture ends with its node, and its file can be read.
     let ended = cut_off.wait(Duration::from_secs(10)).expect("a capture ends");
     assert!(ended.stderr.contains("the node has ended"), "{}", ended.stderr);
     let read = europa_tests::run(&["tcpdump", "-nr", &path]).expect("a capture file").stdout;
@@ -123,7 +124,7 @@ fn after_adoption_everything_works() {
     tenants.up();
     assert!(counted("other") >= packets, "counters go on");
     let load = Load::begin(&[&tenants.victim], RATE);
-    // Statistics, handlers, captures, traces.
+    // Statistics, handlers, captures and traces work at the next node.
     assert_eq!(pids(&tenants), before);
     let table = tenants.europa(&["read", "other/r1", "arp1.table"]);
     assert!(table.contains("10.2.2.2"), "{table}");
@@ -140,7 +141,7 @@ fn after_adoption_everything_works() {
     assert!(ping(&tenants.other).expect("a ping").is_perfect());
     let traced = tracing.wait(Duration::from_secs(10)).expect("a trace ends");
     assert!(traced.stdout.contains("received by other/r1.in"), "{}", traced.stdout);
-    // A router is restarted, changed, removed, and comes back.
+    // A router is restarted, changed, removed, and added again.
     tenants.europa(&["restart", "other/r1"]);
     let start = Instant::now();
     while !ping(&tenants.other).expect("a ping").is_perfect() {
@@ -159,7 +160,7 @@ fn after_adoption_everything_works() {
     assert!(ping(&tenants.other).expect("a ping").is_perfect());
     load.end("changes after adoption");
     assert_eq!(pids(&tenants)[..2], before[..2]);
-    // A switch that ends now is started again with what was adopted.
+    // The node restarts a switch that ends now, and the switch has the adopted objects.
     let switch = tenants.switch_pid().expect("the switch runs");
     kill_9(switch);
     tenants.await_switch(switch);
@@ -211,7 +212,7 @@ fn what_ended_while_no_node_ran_is_started_anew_and_others_go_on() {
     }
     assert_eq!([tenants.router_pid("victim"), tenants.router_pid("other")], routers);
 
-    // Both records and processes of another version.
+    // Records and processes are of another version.
     let kept = tenants.directory().join("kept");
     let router = tenants.router_pid("other").expect("it runs");
     kill_node(&tenants);
@@ -229,7 +230,7 @@ fn what_ended_while_no_node_ran_is_started_anew_and_others_go_on() {
     assert!(events.contains("NotAdopted"), "{events}");
 }
 
-/// The highest rate, of these, at which a stream of 200 bytes a packet loses nothing for a second.
+/// The highest of these rates at which a stream of 200 bytes a packet loses nothing for a second.
 fn most(tenant: &Tenant) -> u32 {
     let at = format!("{}:5000", tenant.addresses[1]);
     let passes = |rate: &u32| {
@@ -237,7 +238,7 @@ fn most(tenant: &Tenant) -> u32 {
         let stream = tenant.a.stream(&at, 1, *rate, 200).expect("a stream");
         sleep(Duration::from_secs(1));
         let sent = stream.stop();
-        // One that cannot be sent is not forwarded either.
+        // A rate that the sender does not reach shows nothing about the router.
         sent > u64::from(*rate) * 9 / 10 && sink.stop(sent).is_perfect()
     };
     let rates = [20_000, 30_000, 45_000, 65_000, 90_000, 120_000, 160_000];

@@ -13,10 +13,10 @@ use line::{IN, Line, OUT, ROUTER, ports};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 
-/// A receive ring holds 1024 packets: a router that is kept from its CPU for a fifth of a second,
-/// on a machine that has much else to do, must not look like one that loses packets.
+/// Packets a second. A receive ring holds 1024 packets: a router that gets no CPU for a fifth of a
+/// second, on a busy machine, must not look like one that loses packets.
 const RATE: u32 = 5_000;
-/// For what pauses a router no longer than it takes to build a graph.
+/// Packets a second where a change pauses a router no longer than building a graph takes.
 const FAST: u32 = 20_000;
 
 /// A second tenant on the same ports.
@@ -37,12 +37,12 @@ struct Load<'a> {
     line: &'a Line,
     sink: Sink,
     stream: Stream,
-    /// The former drops of the hosts' own kernels.
+    /// Packets that the hosts' kernels dropped before.
     dropped: u64,
 }
 
-/// Packets that the hosts' own ends of the veth pairs dropped: on a machine that has too
-/// little time for all, their rings of 256 packets run over before anything of ours is asked.
+/// Packets that the hosts' own ends of the veth pairs dropped. On a busy machine, their rings of
+/// 256 packets overflow before the packets reach Europa.
 fn dropped(line: &Line) -> u64 {
     let count = |host: &Namespace, counter| host.counter("eth0", counter).unwrap_or_default();
     count(&line.a, "tx_dropped") + count(&line.b, "rx_dropped")
@@ -53,19 +53,19 @@ impl Load<'_> {
         Load::at(line, RATE)
     }
 
-    /// Of so many packets a second.
+    /// Starts a stream of `rate` packets a second.
     fn at(line: &Line, rate: u32) -> Load<'_> {
         Load::sent(line, rate, Stream::paced_by)
     }
 
-    /// Some of these may be lost: that must not hold up the others.
+    /// Starts a stream that may lose packets: a lost packet does not hold up the next ones.
     fn through_a_restart(line: &Line) -> Load<'_> {
         Load::sent(line, RATE, |stream, _| stream)
     }
 
     fn sent(line: &Line, rate: u32, pace: fn(Stream, &Sink) -> Stream) -> Load<'_> {
         let (from, to, dropped) = (&line.a, &line.b, dropped(line));
-        // The next hop is asked for its address before the first packet counts: few may wait.
+        // The host resolves its next hop before the first packet counts: few packets may wait.
         let first = from.stream("10.0.2.2:9", 9, 100, 64).expect("a stream");
         sleep(Duration::from_millis(200));
         first.stop();
@@ -160,14 +160,14 @@ fn routes_and_neighbours_change_in_place() {
     }
     let told = line.node.run(&["apply", &line.node.file("node.yaml", &(ports() + ROUTER))]);
     assert!(told.contains("- fast_path.routes[10.69.0.0/16]"), "{told}");
-    // No default route was written, so what is not known is unreachable.
+    // The document has no default route, so an unknown destination is unreachable.
     assert_eq!(line.node.run(&["read", "red/r1", "route.lookup", "10.69.1.1"]), "4\n");
     let received = load.end("routes and neighbours edited 21 times");
     assert!(received.is_perfect(), "{received:?}");
     assert_eq!(self::pid(&line), pid, "the same process");
 }
 
-/// Forwards to `b` with fixed addresses; `extra` stands in its way.
+/// A configuration that forwards to `b` with fixed addresses; `extra` is on its path.
 fn click(extra: &str) -> String {
     let text = format!(
         "FromDevice(in) -> kind :: Classifier(12/0800, -) -> Strip(14) -> seen :: Counter{extra}\n\
@@ -202,7 +202,7 @@ fn a_click_configuration_is_swapped_without_loss() {
         last = now;
         line.node.run(&["read", "red/r1", &format!("more{round}.count")]);
     }
-    // A wrong one changes nothing.
+    // A wrong configuration changes nothing.
     let wrong = line.node.file("wrong.yaml", &click(" -> Conter"));
     let output = line.node.attempt(&["apply", &wrong]);
     assert_eq!(output.status.code(), Some(4), "{}", output.stderr);
@@ -228,14 +228,14 @@ fn a_restart_is_of_one_router_only() {
     let line = Line::new();
     line.node.up(&(ports() + ROUTER + "---\n" + BLUE));
     let load = Load::begin(&line);
-    // An interface of the other one changes.
+    // An interface of the other router changes.
     let changed = BLUE.replace("10.9.1.1/24", "10.9.3.1/24");
     let told = line.node.run(&["apply", &line.node.file("blue.yaml", &changed)]);
     assert!(told.contains("~ router blue/r2 (restart)"), "{told}");
     assert!(told.contains("0 added, 1 changed, 0 removed, 5 unchanged"), "{told}");
     let received = load.end("an interface of another router changed");
     assert!(received.is_perfect(), "{received:?}");
-    // And now the router itself is restarted: it is back soon.
+    // A change restarts the router itself, which soon forwards again.
     let load = Load::through_a_restart(&line);
     let before = load.sink.packets();
     line.node.run(&["restart", "red/r1"]);
@@ -293,7 +293,7 @@ fn what_cannot_be_carried_out_changes_nothing() {
     }
     let received = load.end("five changes refused");
     assert!(received.is_perfect(), "{received:?}");
-    // And files that others need stay.
+    // Objects that other objects need cannot be deleted.
     for (kind, name) in [("port", "left"), ("slice", "red")] {
         assert_eq!(line.node.attempt(&["delete", kind, name]).status.code(), Some(4));
     }
@@ -399,7 +399,7 @@ fn wrong_files_are_told_by_file_and_line_and_change_nothing() {
     let before = line.node.run(&["get", "--yaml"]);
     let text = ports() + ROUTER;
     let mut told = 0;
-    // Every seventh character is struck out, one file each.
+    // Removes every seventh character, each in a file of its own.
     for at in (0..text.len()).step_by(7).filter(|at| text.is_char_boundary(*at)) {
         let mut wrong = text.clone();
         wrong.remove(at);

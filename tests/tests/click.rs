@@ -15,7 +15,7 @@ fn click(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs to the end: exit code, standard output, standard error.
+/// Runs `europa click` to its end. Returns exit code, standard output and standard error.
 fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } = click(arguments).output().expect("europa runs");
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -180,7 +180,7 @@ impl<S: std::io::Read + std::io::Write> Client<S> {
     }
 }
 
-/// A clickable client talks to the router, replaces it under load, and nothing is lost.
+/// A clickable client talks to the router and replaces it under load; no packet is lost.
 #[test]
 fn a_configuration_is_replaced_over_the_control_socket() {
     let folder = tempfile::tempdir().expect("a folder");

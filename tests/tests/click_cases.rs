@@ -1,5 +1,5 @@
-//! Click's own cases, if `CLICK_SOURCE` names a checkout of Click: each case of the folders
-//! below that its `test/clicktest` finds good with `europa click` in the place of `click`.
+//! Click's own cases, if `CLICK_SOURCE` names a checkout of Click. Click's `test/clicktest` runs
+//! the cases of the folders below, with `europa click` in the place of `click`.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -19,10 +19,10 @@ const FOLDERS: [&str; 9] = [
     "handlers",
     "analysis",
 ];
-/// So many of them have to pass.
+/// Number of cases that must pass.
 const WANTED: usize = 120;
 
-/// Programs of Click that stand for `europa`, in a folder for PATH.
+/// Puts programs with the names of Click's programs, which run `europa`, into a folder for PATH.
 fn programs(folder: &Path) {
     let europa = europa().display().to_string();
     let classes = Command::new(&europa).args(["click", "--list"]).output().expect("europa runs");

@@ -1,4 +1,4 @@
-//! `europa click` between real devices: what offloads leave undone, what Linux gets of frames.
+//! `europa click` between real devices: unfinished offloads, and the frames that Linux gets.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Between {
         Ok(Between { _lab: lab, a, m, b })
     }
 
-    /// Starts a configuration in the middle that prints `#ready` when it runs.
+    /// Starts a configuration on `m` that prints `#ready` when it runs.
     fn click(&self, text: &str, arguments: &[&str]) -> Result<Process, Error> {
         start(&self.m, text, arguments)
     }
@@ -44,7 +44,7 @@ fn start(at: &Namespace, text: &str, arguments: &[&str]) -> Result<Process, Erro
     Ok(process)
 }
 
-/// Ends a configuration as Ctrl-C does; what it wrote.
+/// Ends a configuration as Ctrl-C does. Returns its output.
 fn end(process: Process) -> Result<(String, String), Error> {
     process.signal(Signal::SIGINT);
     let output = process.wait(LIMIT)?;
@@ -64,7 +64,7 @@ fn checksum_errors(namespace: &Namespace) -> Result<u64, Error> {
     Ok(namespace.run(&["sh", "-c", script])?.stdout.trim().parse().expect("a number"))
 }
 
-/// Receives all bytes of one TCP connection and one datagram; says how many, and their sums.
+/// Receives all bytes of one TCP connection and one datagram; prints their numbers and sums.
 const SERVER: &str = "
 import socket, hashlib
 u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.bind(('', 7))
@@ -80,7 +80,7 @@ d = u.recv(65536)
 print(n, h.hexdigest(), len(d), flush=True)
 ";
 
-/// Sends that.
+/// Sends the bytes that the server receives.
 const CLIENT: &str = "
 import socket, hashlib, sys
 d = bytes(range(256)) * 16384
@@ -89,7 +89,7 @@ u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); u.sendto(b'x' * 1000, (sys
 print(len(d), hashlib.sha1(d).hexdigest(), 1000)
 ";
 
-/// A connection from one machine to another, by which four mebibytes arrive as they were sent.
+/// Sends four mebibytes from one machine to another, and checks that they arrive unchanged.
 fn connects(from: &Namespace, to: &Namespace, address: &str) -> Result<(), Error> {
     let mut server = to.start(&["python3", "-c", SERVER])?;
     server.wait_for("listens", LIMIT)?;

@@ -1,4 +1,4 @@
-//! `europa click` with the elements of Click's kernel module: a device's frames are the router's,
+//! `europa click` with the elements of Click's kernel module: the router gets a device's frames,
 //! and Linux gets those that `ToHost` gives it.
 
 use std::time::Duration;
@@ -8,7 +8,8 @@ use nix::sys::signal::Signal;
 
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Answers connections to ports: with the port, the peer's address, and how much came.
+/// Answers connections to ports with the port, the peer's address, and the number of received
+/// bytes.
 const SERVER: &str = "
 import socket, sys, threading
 def serve(port):
@@ -25,7 +26,7 @@ for port in map(int, sys.argv[1:]): threading.Thread(target=serve, args=(port,))
 print('listens', flush=True)
 ";
 
-/// Sends so many bytes; prints the answer, or `none` if there is no connection.
+/// Sends this number of bytes; prints the answer, or `none` if there is no connection.
 const CLIENT: &str = "
 import socket, sys
 try:
@@ -60,7 +61,7 @@ fn click(at: &Namespace, text: &str) -> Result<Process, Error> {
     Ok(process)
 }
 
-/// An inner and an outer host, and a gateway between whose Linux does not forward.
+/// An inner and an outer host, and a gateway between them whose Linux does not forward.
 struct Gateway {
     _lab: Lab,
     inner: Namespace,
@@ -96,8 +97,8 @@ impl Gateway {
     }
 }
 
-/// Network address translation as written for the kernel module: devices are named by their
-/// Ethernet address, sniffers get passing packets, Linux gets those for the gateway.
+/// Network address translation, as written for the kernel module. It names devices by their
+/// Ethernet address, gives passing packets to sniffers, and gives Linux packets for the gateway.
 fn nat() -> String {
     format!(
         "AddressInfo(lan 10.0.0.1 10.0.0.0/8 {IN_MAC}, wan 192.0.2.1 192.0.2.0/24 {OUT_MAC}, \
@@ -188,7 +189,7 @@ fn a_polled_device_and_one_without_sniffer_are_not_linuxs() -> Result<(), Error>
     Ok(())
 }
 
-/// A sniffer of the gateway's device sees what it is shown, and Linux does not.
+/// A sniffer of the gateway's device sees the packets that the router shows it; Linux does not.
 #[test]
 fn sniffers_are_shown_packets() -> Result<(), Error> {
     if let Some(reason) = missing(&["python3"]) {
@@ -196,7 +197,7 @@ fn sniffers_are_shown_packets() -> Result<(), Error> {
         return Ok(());
     }
     let lab = Gateway::new()?;
-    // As tcpdump does it: for all protocols.
+    // Listens for all protocols, as tcpdump does.
     let listen = "import socket\n\
         s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))\n\
         s.bind(('out0', 3)); s.settimeout(15); print('listens', flush=True)\n\

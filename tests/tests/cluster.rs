@@ -63,26 +63,27 @@ fn one_lab_over_three_nodes() {
     let got = cluster.run(&["get", "routers"]);
     assert_eq!(got.matches("lab/r").count(), 3, "{got}");
 
-    // A changed document reaches its node only.
+    // A changed document reaches only its node.
     let revisions = [1, 2, 3].map(|number| cluster.revision(number));
     cluster.apply(&lab("sysctls: {net.ipv4.ip_default_ttl: 77}\n"));
     let now = [1, 2, 3].map(|number| cluster.revision(number));
     assert_eq!(revisions[..2], now[..2]);
     assert!(now[2] > revisions[2], "{now:?}");
 
-    // One node refuses, and nothing changes anywhere.
+    // If one node refuses a change, no node changes.
     let wrong = lab("").replace("name: r2\nslice: lab\n", "name: r2\nslice: lab\ncpu: [999]\n");
     let error = cluster.refused(&["apply", &cluster.file(&wrong)]);
     assert!(error.contains("node n2 refuses") && error.contains("no CPU 999"), "{error}");
     assert_eq!([1, 2, 3].map(|number| cluster.revision(number)), now);
 
-    // A node is killed and comes back.
+    // A killed node comes back.
     kill(cluster.node_process(2), Signal::SIGKILL).expect("a node");
     crosses(&cluster);
     cluster.settles();
     crosses(&cluster);
 
-    // etcd is stopped: routers still forward, also on a restarted node; changes are refused.
+    // While etcd is stopped, routers still forward, also on a restarted node, and changes are
+    // refused.
     let etcd = cluster.etcd_process();
     kill(etcd, Signal::SIGSTOP).expect("etcd");
     let start = Instant::now();
@@ -97,7 +98,8 @@ fn one_lab_over_three_nodes() {
     cluster.settles();
     cluster.apply(&lab(""));
 
-    // An agent stands still: it is silent, then without a lease, and carries out later what it missed.
+    // A stopped agent becomes silent, then loses its lease. Later it carries out the changes that
+    // it missed.
     let agent = cluster.agent_process(3);
     kill(agent, Signal::SIGSTOP).expect("an agent");
     let changed = cluster.file(&lab("sysctls: {net.ipv4.ip_default_ttl: 76}\n"));
@@ -123,7 +125,7 @@ fn one_lab_over_three_nodes() {
     assert!(applied.contains("~ host h3"), "{applied}");
     crosses(&cluster);
 
-    // All of it is killed, and the next one begins with nothing.
+    // The whole cluster is killed, and the next one begins with nothing.
     cluster.dev.signal(Signal::SIGKILL);
     while cluster.dev.is_running() {
         std::thread::sleep(Duration::from_millis(5));

@@ -1,4 +1,4 @@
-//! Routers that leave their node: it is killed, drained, or cut off, in a cluster with a real etcd.
+//! Routers leave a node that is killed, drained or cut off, in a cluster with a real etcd.
 
 #[path = "cluster/dev.rs"]
 mod dev;
@@ -17,8 +17,8 @@ use self::dev::{Cluster, PATIENCE};
 /// A node's lease.
 const LEASE: Duration = Duration::from_secs(5);
 
-/// h1 on the first node, h3 on the third, and r1 — r2 — r3 between them, which may be anywhere; a
-/// router r4 that its document puts on the second node.
+/// h1 on the first node, h3 on the third, and r1 — r2 — r3 between them, which may run on any node;
+/// a router r4 that its document puts on the second node.
 fn lab([first, second, third]: [u8; 3], routers: &[u8]) -> String {
     let mut text = "kind: slice\nname: lab\n".to_owned();
     for (number, interfaces, routes) in [
@@ -63,7 +63,7 @@ fn lab([first, second, third]: [u8; 3], routers: &[u8]) -> String {
 }
 
 impl Cluster {
-    /// The number of the node that leads.
+    /// The number of the leading node.
     fn leader(&self) -> u8 {
         let status: Value = serde_json::from_str(&self.run(&["status", "--json"])).expect("JSON");
         let nodes = status["nodes"].as_array().expect("nodes");
@@ -80,13 +80,13 @@ impl Cluster {
         node[1..].parse().unwrap_or_else(|_| panic!("{line}"))
     }
 
-    /// The nodes that really run a router.
+    /// The nodes that have a running copy of a router.
     fn runs(&self, router: &str) -> Vec<u8> {
         let has = |node: &u8| self.node(*node, &["get", "routers"]).stdout.contains(router);
         [1, 2, 3].into_iter().filter(has).collect()
     }
 
-    /// A host's pings, `every` seconds; it goes on while the test does something else.
+    /// Starts a host's pings, one every `every` seconds; they continue beside the test's work.
     fn stream(&self, node: u8, host: &str, to: &str, count: u32, every: &str) -> Process {
         let (program, instance) = (europa(), format!("{}-{node}", self.name));
         let words = [program.to_str().expect("a path"), "--instance", &instance, "exec", host];
@@ -95,7 +95,7 @@ impl Cluster {
         Process::start(&[&words[..], &ping].concat()).expect("ping")
     }
 
-    /// A router's address answers every ping from a host, once.
+    /// Checks that a router's address answers every ping from a host exactly once.
     fn answers_once(&self, node: u8, host: &str, to: &str) {
         let count = 30;
         let output = self.stream(node, host, to, count, "0.02").wait(PATIENCE).expect("it ends");
@@ -104,8 +104,8 @@ impl Cluster {
         assert_eq!(found, (count, count, 0), "{}{}", output.stdout, self.logs());
     }
 
-    /// Kills a node, its routers and its agent, as if its machine had ended. They are started again
-    /// once `cluster dev` goes on.
+    /// Kills a node, its routers and its agent, as if its machine had failed. `cluster dev` starts
+    /// them again when it continues.
     fn kill_machine(&self, number: u8) {
         self.dev.signal(Signal::SIGSTOP);
         let mut all = vec![self.agent_process(number)];
@@ -114,9 +114,9 @@ impl Cluster {
             all.push(pid);
             next.extend(children(pid));
         }
-        // The node first: it would start again what ends.
+        // The node is killed first: it would restart the other processes.
         for pid in all {
-            // It may have ended with its parent.
+            // The process may have ended with its parent.
             let _ = kill(pid, Signal::SIGKILL);
         }
     }
@@ -133,7 +133,7 @@ fn children(parent: Pid) -> Vec<Pid> {
     pids.into_iter().map(Pid::from_raw).collect()
 }
 
-/// A node that leads, and the two others.
+/// The leading node, and the two others.
 fn nodes(cluster: &Cluster) -> [u8; 3] {
     let leader = cluster.leader();
     [leader, leader % 3 + 1, (leader + 1) % 3 + 1]
@@ -143,7 +143,7 @@ fn nodes(cluster: &Cluster) -> [u8; 3] {
 fn begin(cluster: &Cluster, nodes: [u8; 3]) {
     let [first, _, third] = nodes;
     cluster.apply(&lab(nodes, &[1, 3]));
-    // Cordoned nodes get nothing new: so r2 begins on the second node.
+    // The cluster places nothing on cordoned nodes, so r2 begins on the second node.
     for node in [first, third] {
         cluster.run(&["cordon", &format!("n{node}")]);
     }
@@ -157,7 +157,7 @@ fn begin(cluster: &Cluster, nodes: [u8; 3]) {
     cluster.answers_once(first, "h1", "10.12.0.2");
 }
 
-/// Ends the cluster; nothing is left.
+/// Ends the cluster, and checks that nothing is left.
 fn end(cluster: Cluster, before: &Leftovers) {
     let pid = i32::try_from(cluster.dev.id()).expect("a number");
     kill(Pid::from_raw(pid), Signal::SIGINT).expect("it runs");
@@ -171,7 +171,7 @@ fn routers_leave_their_node() {
     skip_without!("etcd", "ping", "nsenter", "setpriv");
     let before = Leftovers::look().expect("a look");
     let cluster = Cluster::start();
-    // The second node does not lead: its end is noticed at once.
+    // The second node does not lead, so the leader notices its end at once.
     let nodes = nodes(&cluster);
     let [first, second, _] = nodes;
     let name = |node: u8| format!("n{node}");
@@ -185,7 +185,7 @@ fn routers_leave_their_node() {
     let refused = cluster.refused(&["takeover", &name(second)]);
     assert!(refused.contains("has a lease"), "{refused}");
 
-    // The second node ends.
+    // The second node fails.
     cluster.kill_machine(second);
     let start = Instant::now();
     cluster.pings(first, "h1", "10.3.0.2");
@@ -198,7 +198,7 @@ fn routers_leave_their_node() {
     cluster.answers_once(first, "h1", "10.12.0.2");
     cluster.answers_once(first, "h1", "fd12::2");
 
-    // It comes back, and ends its copy before it takes a lease.
+    // The second node comes back, and ends its copy of the router before it takes a lease.
     cluster.dev.signal(Signal::SIGCONT);
     cluster.settles();
     assert_eq!(cluster.runs("lab/r2"), [place]);
@@ -267,7 +267,8 @@ fn the_new_node_ends_in_a_drain() {
     end(cluster, &before);
 }
 
-/// The node that has r2 hands it and its other router over to the second node, under traffic.
+/// Drains the node that has r2: it hands r2 and its other router over to the second node, under
+/// traffic.
 fn drained(cluster: &Cluster, [first, second, third]: [u8; 3], from: u8) {
     let (own, other) = if from == first { ("lab/r1", third) } else { ("lab/r3", first) };
     cluster.run(&["cordon", &format!("n{other}")]);
@@ -300,8 +301,8 @@ fn drained(cluster: &Cluster, [first, second, third]: [u8; 3], from: u8) {
     }
 }
 
-/// The second node goes on, but its agent stands still: its copies of routers that run elsewhere
-/// answer no ping.
+/// Stops the agent of the second node, which runs on. The node's copies of routers that now run
+/// elsewhere answer no ping.
 fn stale(cluster: &Cluster, [first, second, _]: [u8; 3]) {
     let agent = cluster.agent_process(second);
     kill(agent, Signal::SIGSTOP).expect("an agent");
@@ -322,8 +323,8 @@ fn stale(cluster: &Cluster, [first, second, _]: [u8; 3]) {
     cluster.answers_once(first, "h1", "10.12.0.2");
 }
 
-/// Without etcd, changes are refused and routers stay where they are, also when it is back and all
-/// leases have ended.
+/// Without etcd, changes are refused and routers stay where they are. They also stay when etcd is
+/// back and all leases have ended.
 fn without_etcd(cluster: &Cluster, nodes: [u8; 3]) {
     let places = ["lab/r1", "lab/r2", "lab/r3"].map(|router| cluster.place(router));
     let etcd = cluster.etcd_process();

@@ -1,5 +1,5 @@
-//! Mistakes in configurations, through the command line: the messages, and that nothing is left or
-//! changed.
+//! Mistakes in configurations on the command line: each has its message, leaves nothing and changes
+//! nothing.
 
 mod line;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use europa_tests::{Leftovers, Namespace, Node, skip_without};
 use line::{Line, ROUTER, ports};
 
-/// A device's settings, as far as a node might change them.
+/// The settings of a device that a node might change.
 fn state(namespace: &Namespace, device: &str) -> String {
     let link = namespace.ip(&["-details", "link", "show", device]).expect("a device").stdout;
     let features = namespace.run(&["ethtool", "-k", device]).expect("offloads").stdout;
@@ -23,7 +23,7 @@ fn everything(line: &Line) -> String {
     devices.map(|(namespace, device)| state(namespace, device)).concat()
 }
 
-/// Whether no process of a node is left, a second later at most.
+/// Whether all processes of a node end within a second.
 fn gone(node: &Node) -> bool {
     (0..50).any(|_| {
         let gone = node.processes().is_empty();
@@ -57,7 +57,7 @@ fn mistakes_are_shown_where_they_stand() {
     let ipv4 = "fast_path: {builtin: ipv4}\n";
     let replaced = |from: &str, to: &str| with(ipv4).replace(from, to);
     let mut wrong = String::new();
-    // File and line, the text underlined, the mistake, and a remedy.
+    // A message has file and line, the underlined text, the mistake, and a remedy.
     for (what, yaml, shown) in [
         ("no YAML", "kind: [port\n".to_owned(), &["node.yaml:", "×"][..]),
         (
@@ -179,7 +179,7 @@ fn mistakes_are_shown_where_they_stand() {
             with("fast_path: {program: [./mine]}\n"),
             &["node.yaml:18:23", "───", "\"./mine\" is no path from the root"],
         ),
-        // Mistakes that only the machine can find.
+        // Only the machine can find these mistakes.
         (
             "no such device",
             replaced("device: eu-right", "device: eu-wright"),
@@ -223,13 +223,13 @@ fn mistakes_are_shown_where_they_stand() {
         let node = Node::new(Some(&line.middle));
         let output = node.attempt(&["up", &node.file("node.yaml", &yaml)]);
         let text = output.stderr;
-        // 4 if a check found it, 1 if a device refused.
+        // 4 if a check found the mistake, 1 if a device refused it.
         assert!(matches!(output.status.code(), Some(1 | 4)), "{what}: {text}");
         assert_eq!(output.stdout, "", "{what}");
         for part in shown.iter().filter(|part| !text.contains(**part)) {
             wrong += &format!("{what}: {part:?} is not in\n{text}\n");
         }
-        // At once, not only after a while; only the process itself may still be exiting.
+        // The folder vanishes at once; only the process itself may still be exiting.
         assert!(!node.directory().exists(), "{what}");
         assert!(gone(&node), "{what}");
         assert_eq!(everything(&line), devices, "{what}");
@@ -256,13 +256,13 @@ fn a_running_node_is_left_alone() {
     line.up_ipv4();
     let processes = line.node.processes();
     let (devices, yaml) = (everything(&line), ports() + ROUTER);
-    // Neither by the same a second time, nor by mistakes.
+    // Neither the same file a second time nor a mistake changes the node.
     let again = line.node.run(&["up", &line.node.file("again.yaml", &yaml)]);
     assert_eq!(again, "0 added, 0 changed, 0 removed, 4 unchanged\n");
     let output = line.node.attempt(&["up", &line.node.file("wrong.yaml", "kind: nonsense\n")]);
     assert_eq!(output.status.code(), Some(4));
     assert!(output.stderr.contains("wrong.yaml:1:7"), "{}", output.stderr);
-    // Nor by another node that wants the same device.
+    // Another node that wants the same device does not change it.
     let other = Node::new(Some(&line.middle));
     let output = other.attempt(&["up", &other.file("node.yaml", &yaml)]);
     assert_eq!(output.status.code(), Some(1));
@@ -287,7 +287,7 @@ fn devices_are_given_back_as_they_were() {
     assert_eq!(everything(&line), before);
 }
 
-/// Those of crates/api/tests/wrong.rs, which tries a thousand of them without a node.
+/// The mutants of crates/api/tests/wrong.rs, which tries a thousand of them without a node.
 #[path = "../../crates/api/tests/mutants/mod.rs"]
 mod mutants;
 
@@ -311,7 +311,7 @@ fn wrong_files_change_nothing_on_a_running_node() {
     let mut wrong = 0;
     for mutant in mutants::mutants(&folder, 90) {
         let file = line.node.file("wrong.yml", &mutant.text);
-        // By chance one or the other is right.
+        // Some mutants are correct by chance.
         if line.node.attempt(&["apply", "--dry-run", &file]).status.success() {
             assert!(!mutant.wrong, "{}: it is taken for right\n{}", mutant.what, mutant.text);
             continue;

@@ -2,9 +2,10 @@
 //! and on a real node.
 //!
 //! A conductor gets a record before and after each effect of the real node, and provokes a fault at
-//! one of them: the node has no descriptor left or its disk is full, the node or the switch is killed,
-//! a process stands still. The simulated machine then gets the fault that was seen.
-//! `EUROPA_CONTRACT` is the number of sequences; without it there are as many as fit in 25 s.
+//! one of them. The faults: the node has no descriptor left or its disk is full, the node or the
+//! switch is killed, a process stands still. The simulated machine then gets the fault that the
+//! conductor saw. `EUROPA_CONTRACT` is the number of sequences; without it there are as many as fit
+//! in 25 s.
 
 mod conductor;
 mod contract_table;
@@ -18,9 +19,9 @@ use europa_control::witness::{Effect, Ending, Record};
 use europa_simulate::{EFFECTS, FAULTS, Fault, Simulated, knows};
 use europa_tests::{Lab, Leftovers, Node, Process, skip_without};
 
-/// How long `make test` compares.
+/// Time that `make test` spends on comparisons.
 const SHORT: Duration = Duration::from_secs(25);
-/// A machine is thrown away after so many sequences.
+/// Number of sequences after which the test replaces a pair of machines.
 const OF_A_MACHINE: u64 = 25;
 
 /// A real node beside a simulated machine.
@@ -28,12 +29,13 @@ struct Pair {
     node: Node,
     conductor: Conductor,
     simulated: Simulated,
-    /// All nodes that were started: a child's end ends its group.
+    /// All nodes that the test has started. They stay here: the end of a child ends its group.
     started: Vec<Process>,
     rng: fastrand::Rng,
-    /// The two may be in different states: the next sequence meets no fault, and only its end counts.
+    /// Whether the two may be in different states. The next sequence then meets no fault, and only
+    /// its end counts.
     apart: bool,
-    /// Faults may take half a minute.
+    /// Whether faults may take half a minute.
     patient: bool,
     _lab: Lab,
 }
@@ -56,7 +58,7 @@ impl Pair {
         let path = node.file("witness", "");
         let conductor = Conductor::start(&path);
         let mut pair = Self {
-            // A full disk must not end it.
+            // The node ignores the signal of a full disk, so that this fault does not end it.
             node: node.with_variable("EUROPA_WITNESS", &path).ignoring_signals("XFSZ"),
             conductor,
             simulated: Simulated::new(seed),
@@ -77,7 +79,7 @@ impl Pair {
             let process = self.started.last_mut().expect("a node");
             let said = process.stderr();
             assert!(Instant::now() < limit, "the node does not start: {said}");
-            // The kernel has not put the killed one away yet.
+            // The kernel has not removed the killed process yet.
             if !process.is_running() && said.contains("already runs") {
                 self.started.push(self.node.start(&["node", "--temporary"]));
             }
@@ -86,7 +88,7 @@ impl Pair {
         self.conductor.conducts(self.node.process("node"), self.node.directory().join("kept"));
     }
 
-    /// The fault that each effect would meet: one that was not met yet, if there is one.
+    /// The fault that each effect would meet: one that it has not met yet, if there is one.
     fn acts(&mut self, table: &Table) -> BTreeMap<Effect, Act> {
         if self.apart || self.rng.u8(..5) == 0 {
             return BTreeMap::new();
@@ -142,7 +144,7 @@ impl Pair {
             self.start();
         }
         let accepted = (!killed).then(|| output.status.success());
-        // The answer had come before its process was disturbed.
+        // The answer arrived before the conductor disturbed its process.
         let in_time = match seen.fault {
             Some((_, Fault::Late)) => begun.elapsed() < Duration::from_secs(1),
             Some((_, Fault::RefusedLater | Fault::Silent)) => accepted == Some(true),
@@ -206,8 +208,8 @@ impl Pair {
     }
 }
 
-/// Effects that have ended, except looks and attempts that are repeated. Objects are removed in the
-/// order in which a machine has them: that order has no meaning.
+/// Effects that have ended, except looks and repeated attempts. A machine removes objects in its
+/// own order, which has no meaning.
 fn steps(records: &[Record]) -> Vec<(Effect, &str, Ending)> {
     let ended = records.iter().filter_map(|r| Some((r.effect, &*r.object, r.ending?)));
     let mut all: Vec<_> =

@@ -1,5 +1,5 @@
-//! The slices' reserved CPU and memory: routers that spin have their part and no more, also beside
-//! others that spin; control groups come and go.
+//! The slices' reserved CPU and memory. Routers that spin get their part and no more, also beside
+//! others that spin; control groups are made and removed.
 
 use std::fs;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ fn of(stats: &Value, slice: &str) -> Value {
     routers.into_iter().find(|router| router["name"] == name).expect("the router")
 }
 
-/// Where control groups bound CPU time, and the file that says by how much.
+/// The control groups that bound CPU time, and the name of the file with the bound.
 fn quota() -> Option<(PathBuf, &'static str)> {
     let mounts = fs::read_to_string("/proc/mounts").ok()?;
     let of = |line: &str, kind: &str, option: &str| {
@@ -76,13 +76,13 @@ impl Net {
         of(&self.node.stats(), slice)
     }
 
-    /// The parts of a core that routers have, over two seconds.
+    /// The parts of a core that routers use, over two seconds.
     fn cores<const N: usize>(&self, slices: [&str; N]) -> [f64; N] {
         let number = |value: &Value| value.as_u64().expect("a number") as f64;
         let before = self.node.stats();
         sleep(Duration::from_secs(2));
         let after = self.node.stats();
-        // By the node's clock: it too has to wait for its turn.
+        // The node's clock measures the time, because the node too waits for its turn.
         let time = number(&after["at_ns"]) - number(&before["at_ns"]);
         let used = |stats: &Value, slice| number(&of(stats, slice)["cpu_ns"]);
         let found = slices.map(|slice| (used(&after, slice) - used(&before, slice)) / time);
@@ -92,9 +92,9 @@ impl Net {
 }
 
 impl Net {
-    /// Routers never have more than their reserved parts of a core, and in some measurement they
-    /// have no less: in others the machine may give its time to other processes. A part of
-    /// `f64::MAX` is not checked.
+    /// Checks that routers never get more than their reserved parts of a core, and that in some
+    /// measurement they get no less. In other measurements the machine may give its time to other
+    /// processes. A part of `f64::MAX` is not checked.
     fn gets<const N: usize>(&self, slices: [&str; N], parts: [f64; N]) {
         let mut found = [0.0; N];
         for _ in 0..15 {
@@ -122,17 +122,18 @@ fn a_router_that_spins_has_its_part_and_no_more() {
     let quota = || fs::read_to_string(group.join(file)).expect("the group");
     assert!(quota().starts_with("1250"), "{}", quota());
     sleep(Duration::from_millis(300));
-    // A turn of the scheduler ends at most 4 ms after the quota, and the excess is paid back.
+    // A turn of the scheduler ends at most 4 ms after the quota, and the scheduler subtracts the
+    // excess later.
     net.gets(["red", "blue", "green", "grey"], [0.25, f64::MAX, f64::MAX, f64::MAX]);
 
-    // In place.
+    // The reservation changes in place.
     let pid = net.router("red")["pid"].clone();
     let changed = [("red", "cpu: 0.5"), ("blue", "cpu: 0.2"), ("green", ""), ("grey", "")];
     let told = net.node.run(&["apply", &net.file(&changed)]);
     assert!(told.contains("in place"), "{told}");
     net.gets(["red", "blue"], [0.5, 0.2]);
 
-    // An excess: reported with the rest, and nothing of it applied.
+    // An excessive reservation is reported with the other mistakes, and nothing of it is applied.
     let many = std::thread::available_parallelism().expect("CPUs").get();
     let slices = [("red", format!("cpu: {many}")), ("blue", "cpu: 0.2, memory: 999999GB".into())];
     let slices = slices.each_ref().map(|(name, text)| (*name, text.as_str()));
@@ -142,14 +143,14 @@ fn a_router_that_spins_has_its_part_and_no_more() {
     assert!(refused.stderr.contains(&why) && refused.stderr.contains("left"), "{}", refused.stderr);
     assert!(quota().starts_with("2500"), "{}", quota());
 
-    // A node that is killed and its successor.
+    // The node is killed, and its successor keeps the bounds.
     let node = net.node.processes()[0];
     kill(Pid::from_raw(node as i32), Signal::SIGKILL).expect("the node");
     net.node.up(&text(&net.near, &changed));
     assert_eq!(net.router("red")["pid"], pid, "nothing was restarted");
     net.gets(["red"], [0.5]);
 
-    // Without a reservation, as others; and without the slice, without its group.
+    // A slice without a reservation has no bound; a removed slice has no group.
     let limit = Instant::now() + Duration::from_secs(20);
     net.node.run(&["apply", &net.file(&[("red", ""), ("blue", "")])]);
     while !quota().starts_with("-1") && !quota().starts_with("max") {
@@ -175,11 +176,11 @@ fn groups_go_with_the_next_start_after_all_was_killed() {
     assert!(top.join("slice_red/r").exists());
     let kill_all = || {
         for pid in net.node.processes() {
-            // Some end with others.
+            // Some processes end with others.
             let _ = kill(Pid::from_raw(pid as i32), Signal::SIGKILL);
         }
     };
-    // One that no document names any more.
+    // A control group that no document names any more.
     fs::create_dir_all(top.join("slice_grey/r")).expect("a group");
     kill_all();
     net.node.up(&text(&net.near, &[("red", "cpu: 0.25, memory: 200MB")]));
@@ -199,7 +200,7 @@ fn cpus_of(pid: i64) -> Vec<usize> {
 #[test]
 fn routers_keep_off_a_cpu_that_receives_much() {
     let all = cpus_of(0);
-    // Kicks that send are received where the switch is; what is received by tc is shared out.
+    // The switch's CPU receives frames that kicks send. Frames received by tc are shared out.
     let Some((switch, others)) = all.split_last().filter(|(_, others)| !others.is_empty()) else {
         println!("skipped: there is one CPU");
         return;
@@ -246,7 +247,7 @@ fn routers_keep_off_a_cpu_that_receives_much() {
     turn("false");
     wait_for(&all);
 
-    // Another node takes back what the one before has done, if it is over.
+    // The next node ends what the former one did for a busy CPU, if the CPU is not busy any more.
     net.node.run(&["write", "grey/r", "s.reset", ""]);
     net.node.run(&["write", "grey/r", "s.limit", "600000"]);
     turn("true");

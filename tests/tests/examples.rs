@@ -1,5 +1,5 @@
-//! Every example runs as it stands, on two devices `eu-left` and `eu-right`, or says with
-//! `# Needs: ...` in its first lines what else it wants.
+//! Every example runs unchanged on two devices `eu-left` and `eu-right`. Lines `# Needs: ...` at
+//! its top name everything else that it needs.
 
 mod line;
 
@@ -40,7 +40,7 @@ fn examples_run() {
             continue;
         }
         let line = Line::new();
-        // The tunnel's own address, and its other end.
+        // The tunnel's own address, and the address of its other end.
         line.middle.address("eu-left", "192.0.2.1/24").expect("an address");
         line.a.address("eth0", "192.0.2.2/24").expect("an address");
         let output = line.node.attempt(&["up", &path.to_string_lossy()]);
@@ -54,8 +54,8 @@ fn examples_run() {
     }
 }
 
-/// 100 packets with two labels; only the one that is ours is taken off, and only where no
-/// label stands below it.
+/// Sends 100 packets with two labels. The router removes a label only if it is its own, and only if
+/// no other label follows.
 #[test]
 fn the_label_is_popped() {
     skip_without!("tcpdump", "scapy");

@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::time::clock_getcpuclockid;
 use nix::unistd::Pid;
 
-/// Fields of the one packet that a display filter finds.
+/// Fields of the only packet that passes a display filter.
 fn only(captured: &europa_tests::Captured, filter: &str, fields: &[&str]) -> Vec<String> {
     let mut found = captured.fields(filter, fields).expect("fields");
     assert_eq!(found.len(), 1, "{filter}: {found:?}");
@@ -44,11 +44,11 @@ fn packets_are_forwarded_and_rewritten() {
     }
 }
 
-/// Unused slots are set aside; packets that arrive while a router has no core find them.
+/// A pool sets unused slots aside. Packets that arrive while a router has no core use these slots.
 #[test]
 fn what_comes_while_the_router_stands_still_waits_in_its_pool() {
     skip_without!("ping");
-    // More packets than slots stay in use, fewer than the pool has.
+    // More packets are under way than slots stay in use, and fewer than the pool has.
     const SLOTS: u32 = 512;
     const AT_ONCE: u64 = 350;
     let line = Line::new();
@@ -86,7 +86,7 @@ fn neighbours_are_asked_and_answered() {
         assert!(ping.is_perfect(), "the first packet waits for its neighbour: {ping:?}");
     }
     let [left, right] = captures.map(|capture| capture.stop().expect("captured"));
-    // The host asks and the router answers, from its own address to the asking one.
+    // The host asks, and the router answers from its own address to the host's.
     let arp = ["eth.src", "eth.dst", "arp.src.hw_mac", "arp.src.proto_ipv4", "arp.dst.proto_ipv4"];
     let answer = only(&left, "arp.opcode == 2 && eth.src == 02:00:00:00:00:01", &arp);
     assert_eq!(answer, [IN, A, IN, "10.0.1.1", "10.0.1.2"]);
@@ -94,7 +94,7 @@ fn neighbours_are_asked_and_answered() {
     let advertised = "icmpv6.type == 136 && eth.src == 02:00:00:00:00:01 && icmpv6.nd.na.flag.s";
     let answer = only(&left, &format!("{advertised} == 1"), &nd);
     assert_eq!(answer, [IN, A, "fd00:1::1", "fd00:1::1"]);
-    // It has announced itself to the stations that knew the address before.
+    // The router has announced itself to stations that know the address from before.
     let own = "arp.opcode == 1 && arp.src.proto_ipv4 == 10.0.1.1 && arp.dst.proto_ipv4 == 10.0.1.1";
     assert_eq!(only(&left, own, &arp), [IN, "ff:ff:ff:ff:ff:ff", IN, "10.0.1.1", "10.0.1.1"]);
     let all = left.fields(&format!("{advertised} == 0"), &nd).expect("fields");
@@ -103,7 +103,7 @@ fn neighbours_are_asked_and_answered() {
             &[IN, "33:33:00:00:00:01", "fd00:1::1", "fd00:1::1"].map(str::to_owned).into()
         )
     );
-    // On the other side the router asks all stations once.
+    // On the other side the router sends one request to all stations.
     let asked = "arp.opcode == 1 && eth.src == 02:00:00:00:00:02 && arp.dst.proto_ipv4 == 10.0.2.2";
     let asked = only(&right, asked, &arp);
     assert_eq!(asked, [OUT, "ff:ff:ff:ff:ff:ff", OUT, "10.0.2.1", "10.0.2.2"]);
@@ -125,7 +125,7 @@ fn a_neighbour_that_moves_is_found_again() {
         assert!(line.a.ping(to, 2, &[]).expect("a ping").is_perfect());
     }
     line.b.mac("eth0", "02:00:00:00:00:0c").expect("a MAC address");
-    // The host tells its neighbours, as one does after a failover.
+    // The host announces a new Ethernet address to its neighbours, as after a failover.
     line.b
         .scapy(
             "sendp(Ether(src='02:00:00:00:00:0c', dst='ff:ff:ff:ff:ff:ff') / ARP(op=2,\n\
@@ -147,7 +147,8 @@ fn the_router_answers_at_its_own_addresses() {
     skip_without!("ping");
     let line = Line::new();
     line.up_ipv4();
-    // Near and far, and the link-local address that follows from the Ethernet address.
+    // The near and the far address, and the link-local address, which follows from the Ethernet
+    // address.
     for to in ["10.0.1.1", "10.0.2.1", "fd00:1::1", "fd00:2::1", "fe80::ff:fe00:1%eth0"] {
         let ping = line.a.ping(to, 3, &["-s", "1000"]).expect("a ping");
         assert!(ping.is_perfect(), "{to}: {ping:?}");
@@ -197,7 +198,7 @@ fn what_cannot_be_delivered_is_told() {
     for to in ["10.0.1.1", "10.0.2.1", "fd00:1::1", "fd00:2::1"] {
         assert_eq!(udp_error(a, to), "ConnectionRefusedError", "port of the router {to}");
     }
-    // No host answers errors, broadcasts and fragments but the first (RFC 1122, 3.2.2).
+    // Routers answer no errors, no broadcasts, and only first fragments (RFC 1122, 3.2.2).
     let none = a
         .scapy(
             "quiet = [IP(dst='10.0.2.2', ttl=1) / ICMP(type=3, code=1) / IP() / UDP(),\n\
@@ -235,7 +236,7 @@ fn long_packets_are_fragmented_or_refused() {
     let ping = line.a.ping("fd00:2::2", 1, &["-s", "1452", "-M", "do"]).expect("a ping");
     let [error] = ping.errors.as_slice() else { panic!("{ping:?}") };
     assert!(error.contains("From fd00:1::1 ") && error.contains("mtu=1400"), "{error}");
-    // Hosts have learned it and now send what fits.
+    // Hosts have learned the path MTU, and now send packets that fit.
     for to in ["10.0.2.2", "fd00:2::2"] {
         let fits = if to.contains(':') { "1352" } else { "1372" };
         let ping = line.a.ping(to, 1, &["-s", fits, "-M", "do"]).expect("a ping");
@@ -246,7 +247,7 @@ fn long_packets_are_fragmented_or_refused() {
 #[test]
 fn tcp_finds_the_path_mtu() {
     skip_without!("iperf3");
-    // The hosts have no path MTU yet: b announces its own device's, 1500.
+    // The hosts do not know the path MTU yet: b announces that of its own device, 1500.
     let line = Line::with_mtus(1500, 1400);
     line.b.mtu("eth0", 1500).expect("an MTU");
     line.up_ipv4();
@@ -273,7 +274,7 @@ fn jumbo_frames_pass_and_keep_their_order() {
             assert!(ping.is_perfect(), "{to}, {bytes}: {ping:?}");
         }
     }
-    // Frames over 3408 bytes leave by another way than the others.
+    // Live frames have at most 3408 bytes: longer frames leave by the socket.
     let sink = line.b.sink("10.0.2.2:5000", 1).expect("a sink");
     let sizes = [100, 8000, 64, 3300, 3500, 1400, 3340, 3400, 200, 8900, 32];
     let stream =
@@ -318,10 +319,10 @@ fn routers_may_be_joined_by_a_link() {
     skip_without!("ping", "iperf3");
     let line = Line::new();
     line.node.run(&["up", &example("link.yaml")]);
-    // Two routers on the way.
+    // Two routers are on the way.
     let ping = line.a.ping("10.0.2.2", 10, &[]).expect("a ping");
     assert!(ping.is_perfect() && ping.ttl == Some(62), "{ping:?}");
-    // The second one answers from its own end of the link.
+    // The second router answers from its own end of the link.
     let ping = line.a.ping("10.0.2.2", 1, &["-t", "2"]).expect("a ping");
     assert_eq!(ping.errors, ["From 10.0.0.2 icmp_seq=1 Time to live exceeded"]);
     let _server = line.b.iperf_server().expect("a server");
@@ -369,7 +370,7 @@ fn tenants_may_have_the_same_addresses() {
     let node = europa_tests::Node::new(Some(&middle));
     node.run(&["up", &example("two-slices.yaml")]);
     let [red_a, blue_a, red_b, blue_b] = hosts.as_slice() else { panic!("four hosts") };
-    // Each receives what its own tenant sends, and nothing else.
+    // Each host receives its own tenant's packets, and nothing else.
     let sinks = [(red_b, 1), (blue_b, 2)]
         .map(|(host, stream)| host.sink("10.0.2.2:5000", stream).expect("a sink"));
     let streams = [(red_a, 1, &sinks[0]), (blue_a, 2, &sinks[1])].map(|(host, stream, sink)| {
@@ -385,7 +386,7 @@ fn tenants_may_have_the_same_addresses() {
         let received = sink.stop(sent);
         assert!(sent > 500 && received.is_perfect(), "of {sent}: {received:?}");
     }
-    // Blue's router is a Click configuration: its elements can be asked.
+    // Blue's router is a Click configuration, so its elements have handlers.
     let asked = node.run(&["read", "blue/r1", "to_out.drops"]);
     assert_eq!(asked.trim(), "0");
     for (a, b) in [(red_a, red_b), (blue_a, blue_b)] {
@@ -397,7 +398,7 @@ fn tenants_may_have_the_same_addresses() {
 
 const ROUTERS: usize = 64;
 
-/// CPU time that processes have used, threads that have ended included.
+/// CPU time that processes have used, with that of ended threads.
 fn cpu_time(pids: &[u32]) -> Duration {
     let of = |pid: &u32| {
         let clock = clock_getcpuclockid(Pid::from_raw(pid.cast_signed())).expect("a process");
@@ -431,7 +432,7 @@ fn sixty_four_routers_share_two_ports_and_cost_nothing_when_idle() {
         let ping = line.a.ping(&format!("10.{number}.2.2"), 3, &[]).expect("a ping");
         assert!(ping.is_perfect() && ping.ttl == Some(63), "router {number}: {ping:?}");
     }
-    // All at once, in both directions.
+    // All streams run at the same time, in both directions.
     let streams: Vec<_> = (1..=ROUTERS)
         .step_by(4)
         .map(|number| {
@@ -448,7 +449,8 @@ fn sixty_four_routers_share_two_ports_and_cost_nothing_when_idle() {
         let received = sink.stop(sent);
         assert!(sent > 100 && received.is_perfect(), "of {sent}: {received:?}");
     }
-    // The forwarded packets are noted and the neighbours probed: there is nothing left to do.
+    // After this time the processes have counted the forwarded packets and probed the neighbours:
+    // they are idle.
     sleep(Duration::from_secs(1));
     let before = cpu_time(&pids);
     let idle = Duration::from_secs(5);
@@ -469,7 +471,7 @@ fn a_source_sends_on_when_its_slots_come_back() {
          -> EtherEncap(0x0800, {OUT}, {B}) -> Queue(1000) -> ToDevice(out);\n"
     );
     line.node.up(&(ports() + &ROUTER.replace("fast_path: {builtin: ipv4}\n", &click)));
-    // More than it has slots for its own packets, again and again.
+    // The host sends more packets than the router has slots for its own ones, repeatedly.
     let sent = || line.node.counters()["red/r1.out"].tx;
     for _ in 0..3 {
         let before = sent();
@@ -497,7 +499,7 @@ fn n05_a_port_has_the_name_and_the_mtu_of_its_device() {
     assert!(whole().is_perfect());
     line.right.mtu("eu-other", 1300).expect("an MTU");
     told("1300");
-    // Until the router knows it, too long packets reach the device.
+    // Until the router knows the new MTU, too long packets reach the device.
     let start = Instant::now();
     while !whole().errors.iter().any(|error| error.contains("mtu = 1300")) {
         assert!(start.elapsed() < Duration::from_secs(10), "{:?}", whole());

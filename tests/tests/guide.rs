@@ -1,4 +1,4 @@
-//! The user guide keeps up with the program: findings of `doctor`, packages of the tests.
+//! The user guide matches the program: findings of `doctor`, packages of the tests.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -110,10 +110,10 @@ const PACKAGES: [(&str, &str); 41] = [
     ("watchfrr", "frr"),
     ("zebra", "frr"),
 ];
-/// A test that uses these prints what it omits without them.
+/// A test that uses these programs prints the parts that it omits without them.
 const OPTIONAL: [&str; 2] = ["docker", "containerlab"];
 
-/// Every program that a test skips without is in a package that `make test` installs.
+/// Every program without which a test is skipped is in a package that `make test` installs.
 #[test]
 fn tests_get_the_programs_they_need() {
     let script = read("scripts/install-deps");
@@ -128,7 +128,7 @@ fn tests_get_the_programs_they_need() {
         let Ok(text) = fs::read_to_string(entry.path()) else { continue };
         for list in text.split("skip_without!(").skip(1).filter_map(|rest| rest.split(')').next()) {
             let names = list.split('"').skip(1).step_by(2);
-            // This file names the macro too.
+            // This file also contains the macro's name.
             wanted.extend(names.filter(|name| !name.is_empty()).map(str::to_owned));
         }
     }

@@ -53,7 +53,7 @@ fn a_hostile_router_harms_nobody_but_itself() {
     let watches = [0, 1].map(|side| watch(&tenants, side));
     let both = Both::start(&tenants.victim);
     sleep(Duration::from_millis(300));
-    // Some of its random words ask for a look-up of its random metadata.
+    // Some of the attacker's random words request a look-up of its random metadata.
     for rule in [
         "priority: 9, key: \"80%80\", action: {back: true, result: \"ff\"}",
         "priority: 1, key: \"??\", action: {result: \"ee\", ecn: ce}",
@@ -68,7 +68,7 @@ fn a_hostile_router_harms_nobody_but_itself() {
         let asked = Instant::now();
         assert_eq!(tenants.router("other")["pid"], hostile.pid(), "it has not even died");
         slowest = slowest.max(asked.elapsed());
-        // It answers with lies, or not at all: the node must bear either.
+        // The hijacked router answers wrongly or not at all: the node must tolerate both.
         tenants.attempt(&["read", "other/r1", "to_in.drops"]);
     }
     let report = hostile.report().expect("a report");
@@ -105,7 +105,7 @@ fn a_hostile_router_harms_nobody_but_itself() {
     );
     unseen(watches);
 
-    // Calls that are in no router's list end it, and its successor forwards.
+    // A system call that is not in the router's list ends it, and its successor forwards.
     let mut hostile = Some(hostile);
     let anonymous = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
     let filled = libc::MAP_POPULATE as u64;
@@ -165,7 +165,7 @@ fn a_switch_killed_beside_a_hostile_router_comes_back() {
         assert!(received.is_perfect(), "of {sent}: {received:?}");
     }
     assert!(hostile.report().expect("a report").rounds.iter().any(|rounds| *rounds > 0));
-    // The node's treatment of a router that hangs.
+    // The node kills a router that hangs, and so does the test.
     kill_9(hostile.pid());
     let took = await_forwarding(&tenants, &tenants.other);
     eprintln!("a killed hostile router's successor forwarded after {took:?}");

@@ -12,7 +12,7 @@ use nix::libc;
 use tenants::streams::{Both, RATE, await_forwarding, unseen, watch};
 use tenants::{Tenants, seconds};
 
-/// Its endless attacks, and the counters that show them.
+/// Attacks that do not end by themselves, and the counters that show them.
 const LASTING: [(&str, &str); 8] = [
     ("frames", "foreign source MAC address"),
     ("pool", ""),
@@ -24,7 +24,7 @@ const LASTING: [(&str, &str); 8] = [
     ("log", ""),
 ];
 
-/// Calls that no program may make: they end the caller.
+/// System calls that no program may make: the kernel ends the caller.
 const CALLS: [(&str, libc::c_long); 9] = [
     ("bpf", libc::SYS_bpf),
     ("ptrace", libc::SYS_ptrace),
@@ -37,7 +37,7 @@ const CALLS: [(&str, libc::c_long); 9] = [
     ("perf_event_open", libc::SYS_perf_event_open),
 ];
 
-/// How long those programs run that end by themselves, in seconds.
+/// Seconds that a program runs which ends by itself.
 const RUN: f64 = 0.5;
 
 /// `tests/hostile/program.c`, compiled, in a folder that every user may read.
@@ -57,14 +57,14 @@ fn compiled() -> (tempfile::TempDir, PathBuf) {
     (folder, program)
 }
 
-/// How the other tenant's program ended so far, a line each.
+/// The ends of the other tenant's program so far, one line each.
 fn ends(tenants: &Tenants) -> Vec<String> {
     let log = tenants.log("node");
     let ends = log.lines().filter(|line| line.contains("router other/r1: Ended"));
     ends.map(str::to_owned).collect()
 }
 
-/// Has the other tenant's data plane be the program, doing this.
+/// Makes the program the other tenant's data plane, with this command.
 fn become_hostile(tenants: &Tenants, command: &[&str]) {
     let file = tenants.with_program(command);
     let start = Instant::now();
@@ -72,7 +72,7 @@ fn become_hostile(tenants: &Tenants, command: &[&str]) {
     eprintln!("{:?}: applied in {:?}", &command[1..], start.elapsed());
 }
 
-/// Waits until the program has said so.
+/// Waits until the program has printed this text.
 fn await_saying(tenants: &Tenants, text: &str) {
     let start = Instant::now();
     while !tenants.log("other.r1").contains(text) {
@@ -81,7 +81,7 @@ fn await_saying(tenants: &Tenants, text: &str) {
     }
 }
 
-/// Waits until the program has ended so often, all in all; says how long that took.
+/// Waits until the program has ended `count` times in total. Returns the time that this took.
 fn await_ends(tenants: &Tenants, count: usize) -> Duration {
     let start = Instant::now();
     while ends(tenants).len() < count {
@@ -91,8 +91,8 @@ fn await_ends(tenants: &Tenants, count: usize) -> Duration {
     start.elapsed()
 }
 
-/// Has the other tenant's data plane be the program, which soon ends like this. Its `apply` may see
-/// that already.
+/// Makes the program the other tenant's data plane; the program soon ends as `how` says. `apply`
+/// may already report that end.
 fn end_soon(tenants: &Tenants, command: &[&str], how: &str) {
     let before = ends(tenants).len();
     let file = tenants.with_program(command);
@@ -106,7 +106,7 @@ fn end_soon(tenants: &Tenants, command: &[&str], how: &str) {
     assert!(last.contains(how), "{command:?}: {last}");
 }
 
-/// Whatever succeeded that must not stands in its log.
+/// Checks that the program's log has no attack that succeeded.
 fn nothing_breached(tenants: &Tenants) {
     let said = tenants.log("other.r1");
     let breaches: Vec<_> = said.lines().filter(|line| line.contains("BREACH")).collect();
@@ -146,16 +146,16 @@ fn a_hostile_program_harms_nobody_but_itself() {
     let log = std::fs::metadata(tenants.directory().join("log/other.r1.log")).expect("a log");
     assert!(log.len() <= 32 << 20, "it has written {} bytes into its log", log.len());
 
-    // It takes all the memory there is: it alone is ended.
+    // A program that takes all memory is ended, and no other process is.
     end_soon(&tenants, &[program, "memory"], "SIGKILL");
-    // A refused change leaves this running.
+    // This program runs on after the refused change.
     become_hostile(&tenants, &[program, "frames"]);
     for (name, number) in CALLS {
         eprintln!("call {name}");
         end_soon(&tenants, &[program, "call", &number.to_string()], "SIGSYS");
     }
 
-    // One that ends again and again is started later and later.
+    // The node restarts a program that ends repeatedly later and later.
     for (what, how) in [("crash", "SIGSEGV"), ("end", "")] {
         let before = ends(&tenants).len();
         become_hostile(&tenants, &[program, what]);
@@ -165,7 +165,8 @@ fn a_hostile_program_harms_nobody_but_itself() {
         let (times, elapsed) = (ends(&tenants).len() - before, start.elapsed());
         let last = ends(&tenants).pop().unwrap_or_default();
         assert!(last.contains(how), "{what}: {last}");
-        // It runs for half a second: at once, after 100 ms, 200 ms, 400 ms ...
+        // The program runs for half a second. Its restarts come at once, after 100 ms, 200 ms, 400
+        // ms ...
         let (mut most, mut until, mut wait) = (2, RUN, 0.0);
         while until < elapsed.as_secs_f64() {
             most += 1;
@@ -191,7 +192,7 @@ fn a_hostile_program_harms_nobody_but_itself() {
     assert!(ping.is_perfect());
     unseen(watches);
 
-    // Its owner can have a correct data plane again.
+    // The program's owner can apply a correct data plane again.
     tenants.europa(&["apply", &tenants.changed().path().to_string_lossy()]);
     await_forwarding(&tenants, &tenants.other);
 }

@@ -1,5 +1,5 @@
-//! The effects of a change, and the unaffected objects: hosts, links and ports are changed while
-//! numbered packets pass beside them, and changes that fail half-way leave the former state.
+//! Changes affect only the objects that they concern: hosts, links and ports change while numbered
+//! packets pass beside them. A change that fails half-way leaves the former state.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,8 +11,8 @@ use serde_json::Value;
 
 const RATE: u32 = 5_000;
 
-/// Hosts `a` and `b` on the two sides of two routers, and `c` beside `a`; what is given
-/// for links stands in their documents.
+/// Hosts `a` and `b` on the two sides of two routers, and `c` beside `a`. `a` and `wan` are further
+/// fields of the links' documents.
 fn topology(a: &str, wan: &str) -> String {
     let mut text = format!(
         "kind: slice\nname: lab\n---\nkind: link\nname: wan\n{wan}\n---\n\
@@ -36,7 +36,7 @@ fn topology(a: &str, wan: &str) -> String {
     text
 }
 
-/// Everything up, and the neighbours known.
+/// Brings everything up; returns when the neighbours are known.
 fn up(text: &str) -> Node {
     let node = Node::new(None);
     node.up(text);
@@ -49,7 +49,7 @@ fn up(text: &str) -> Node {
     node
 }
 
-/// Numbered packets from `a` to `b`, and what the hosts' ends had dropped before.
+/// Numbered packets from `a` to `b`, and the packets that the hosts' ends had dropped before.
 struct Load {
     ends: [Namespace; 2],
     sink: Sink,
@@ -57,8 +57,8 @@ struct Load {
     dropped: u64,
 }
 
-/// Packets that the hosts' own ends dropped: their rings of 256 packets run over on a machine
-/// with too little time for all, before anything of ours is asked.
+/// Packets that the hosts' own ends dropped. On a busy machine, their rings of 256 packets overflow
+/// before the packets reach Europa.
 fn dropped([a, b]: &[Namespace; 2]) -> u64 {
     let count = |host: &Namespace, counter| host.counter("eth0", counter).unwrap_or_default();
     count(a, "tx_dropped") + count(b, "rx_dropped")
@@ -91,7 +91,7 @@ impl Load {
     }
 }
 
-/// Process numbers of routers.
+/// Process ids of routers.
 fn pids(node: &Node) -> Vec<(String, u64)> {
     let routers = node.stats()["routers"].as_array().cloned().unwrap_or_default();
     let one = |router: &Value| {
@@ -117,7 +117,7 @@ fn what_links_do_changes_in_place() {
     let node = up(&topology("", ""));
     let before = pids(&node);
     let load = Load::begin(&node);
-    // With a longer delay no packet overtakes; the last changes remove everything again.
+    // With a longer delay no packet overtakes another; the last changes remove everything again.
     for (a, wan, changed) in [
         ("", "delay: 2ms", "wan"),
         ("", "delay: 4ms\nrate: 100Mb/s", "wan"),
@@ -133,10 +133,10 @@ fn what_links_do_changes_in_place() {
     }
     let received = load.end("what two links do changed six times");
     assert_eq!((received.lost, received.duplicates, received.corrupted), (0, 0, 0), "{received:?}");
-    // Nor does a packet overtake others, but for the moment in which a line ends.
+    // No packet overtakes another, except at the moment in which a line ends.
     assert!(received.late <= 5, "{received:?}");
     assert_eq!(pids(&node), before, "no router was restarted");
-    // And what was asked for is done: a second of the stream's way is longer by what was said.
+    // The change has its effect: the delays of 20 ms and twice 10 ms add up to 40 ms.
     apply(&node, &topology("a: a\na_to_b: {delay: 20ms}", "delay: 10ms"));
     let ping = node.host("a").ping("10.0.2.2", 200, &[]).expect("a ping");
     let shortest = ping.times.iter().min().expect("answers").as_secs_f64() * 1e3;
@@ -186,7 +186,7 @@ fn only_the_host_that_differs_is_made_anew() {
     assert!(received.is_perfect(), "{received:?}");
     assert_eq!((pids(&node), inode(&node.host("a"))), (routers, a), "others stay");
     assert_eq!(inode(&node.host("c")), c, "its namespace too");
-    // A host comes and goes beside the others.
+    // A host is added and removed beside the others.
     let load = Load::begin(&node);
     let more = "kind: host\nname: d\nnamespaces: {}\ninterfaces: {eth0: {port: lan}}\n";
     let told = apply(&node, &more.replace("namespaces: {}\n", ""));
@@ -249,7 +249,7 @@ fn a_port_changes_and_its_routers_stay() {
         let told = apply(&node, &(text.clone() + &port(more)));
         assert!(told.contains("~ port x (in place)"), "{told}");
     }
-    // Another router's interface on the same port.
+    // Another router has an interface on the same port.
     let more = "---\nkind: slice\nname: other\n---\nkind: router\nname: r\nslice: other\ninterfaces: \
                 {x: {port: x, match: {vlan: 7}, addresses: [10.0.9.2/24]}}\nfast_path: {builtin: ipv4}\n";
     let told = apply(&node, &(text.clone() + &port("") + more));
@@ -258,12 +258,12 @@ fn a_port_changes_and_its_routers_stay() {
     let received = load.end("a port's rate and MTU changed, and a router came to it and went");
     assert!(received.is_perfect(), "{received:?}");
     assert_eq!(pids(&node), before, "no router was restarted");
-    // One whose interface depends on it is.
+    // A router is restarted if its interface depends on the changed MTU.
     let told = apply(&node, &(text.replace("mtu: 1400, ", "") + &port("mtu: 1300\n")));
     assert!(told.contains("~ port x (restart of its routers)"), "{told}");
 }
 
-/// Desired state, without what counts changes.
+/// The desired state, without the field that counts changes.
 fn state(node: &Node) -> String {
     node.run(&["get", "--yaml"])
 }
@@ -275,11 +275,11 @@ fn a_change_that_fails_half_way_is_taken_back() {
     let node = up(&topology("", ""));
     let (before, routers) = (state(&node), pids(&node));
     let hosts = ["a", "b", "c"].map(|host| inode(&node.host(host)));
-    // Another program on the device: only the attempt shows this.
+    // Another program is on the device: only the attempt shows this.
     let other = Node::new(None);
     other.up(&format!("kind: port\nname: x\ndevice: {}\n", extra.device));
-    // Many steps are done when each of these fails: a link and a router's routes change,
-    // hosts and routers come and change, and then:
+    // The node does many steps before each of these failures: a link and a router's routes change,
+    // hosts and routers are added and changed. Then comes:
     let much = topology("a: a\na_to_b: {delay: 5ms}", "delay: 5ms")
         .replace(
             "routes: [{to: 10.0.2.0/24",

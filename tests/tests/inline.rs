@@ -1,5 +1,5 @@
-//! Routers inside the switch: they forward like routers with processes, one over its limits affects
-//! no other, they return with the switch, and they stay when the node goes.
+//! Routers inside the switch forward like routers with processes. A router over its limits affects
+//! no other. The routers return with the switch, and stay when the node ends.
 
 mod line;
 
@@ -42,7 +42,7 @@ fast_path: {builtin: ipv4}
 "#
 }
 
-/// A third one, which leads what it gets in a circle for ever.
+/// A third router, which forwards its packets in an endless circle.
 const GREEN: &str = r#"---
 kind: slice
 name: green
@@ -87,7 +87,7 @@ fn ping_both(line: &Line) {
     }
 }
 
-/// The process of the switch, by what the node keeps.
+/// The process id of the switch, by the node's records.
 fn switch_pid(line: &Line) -> Option<i32> {
     let entries = fs::read_dir(line.node.directory().join("kept")).ok()?.flatten();
     let pids = entries.filter_map(|entry| {
@@ -97,7 +97,7 @@ fn switch_pid(line: &Line) -> Option<i32> {
     pids.last()
 }
 
-/// Memory of the switch's own.
+/// The private memory of the switch.
 fn memory_kb(line: &Line) -> u64 {
     let pid = switch_pid(line).expect("a switch");
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a process");
@@ -139,7 +139,7 @@ fn two_tenants_forward_and_one_in_circles_hurts_neither() {
     assert_eq!(number(&inline["budget_ns"]), 100_000);
     assert!(number(&inline["memory_bytes"]) < 1_000_000, "{took}");
 
-    // Eight packets go round and round from now on.
+    // Eight packets circulate from now on.
     line.a.neighbour("10.0.1.9", "02:00:00:00:03:01", "eth0").expect("a neighbour");
     let circle = line.a.stream("10.0.1.9:9", 9, 100, 64).expect("a stream");
     await_that("the circle begins", || number(&router(&line, "green/r3")["inline"]["cut"]) > 100);
@@ -162,7 +162,7 @@ fn two_tenants_forward_and_one_in_circles_hurts_neither() {
     eprintln!("the one in circles: {}, {mean_us} us a turn", hog["inline"]);
     // A turn also ends after a number of batches: on a fast machine before its budget of 100 us.
     assert!((10..100).contains(&mean_us), "{mean_us}");
-    // It is still heard, and becomes something else.
+    // The router still answers, and accepts another configuration.
     assert!(!line.node.run(&["read", "green/r3", "b.count"]).is_empty());
     let tame = GREEN.replace("-> a;", "-> Discard;");
     let told =
@@ -179,7 +179,7 @@ fn two_tenants_forward_and_one_in_circles_hurts_neither() {
 fn a_panic_ends_its_router_only_and_that_comes_back() {
     skip_without!();
     let line = Line::new();
-    // Its interface `in` panics at the fifth packet, each time again.
+    // The router panics at the fifth packet of its interface `in`, after each restart again.
     let fails = GREEN
         .replace("a :: Null -> b :: Counter -> a;", "b :: Counter -> PanicTest(4) -> Discard;");
     line.node.up(&(ports() + &red() + &fails));
@@ -220,7 +220,7 @@ fn another_graph_takes_over_without_loss() {
             ports()
         )
     };
-    // A wire: the hosts see each other.
+    // The router is a wire: the hosts reach each other.
     line.a.address("eth0", "10.7.0.1/24").expect("an address");
     line.b.address("eth0", "10.7.0.2/24").expect("an address");
     line.node.up(&simple(0));
@@ -250,7 +250,7 @@ fn another_graph_takes_over_without_loss() {
     let sent = stream.stop();
     let received = sink.stop(sent);
     assert!(received.is_perfect(), "{received:?} of {sent}");
-    // One that ends is started again.
+    // The node restarts a router that ends.
     let _ = line.node.attempt(&["write", "red/r1", "stop", "true"]);
     await_that("it is started again", || router(&line, "red/r1")["restarts"] == 1);
     await_that("it runs", || router(&line, "red/r1")["state"] == "running");
@@ -258,7 +258,7 @@ fn another_graph_takes_over_without_loss() {
     assert!(ping.is_perfect(), "{ping:?}");
     let events = line.node.run(&["events"]);
     assert!(events.contains("it has stopped itself"), "{events}");
-    // And one that a user has restarted.
+    // The node also restarts a router that a user has restarted.
     line.node.run(&["restart", "red/r1"]);
     let ping = line.a.ping("10.7.0.2", 10, &["-i", "0.01"]).expect("a ping");
     assert!(ping.is_perfect(), "{ping:?}");
@@ -301,7 +301,7 @@ fn it_comes_back_with_the_switch_and_stays_without_the_node() {
         let count = line.node.run(&["read", "red/r1", "handlers"]);
         assert!(!count.is_empty());
     }
-    // Restarted by another node than the one that started it, and taken away.
+    // Another node than the one that started the router restarts and removes it.
     line.node.run(&["restart", "blue/r2"]);
     ping_both(&line);
     line.node.run(&["delete", "router", "blue/r2"]);
@@ -309,7 +309,7 @@ fn it_comes_back_with_the_switch_and_stays_without_the_node() {
     assert!(ping.is_perfect(), "{ping:?}");
 }
 
-/// So many at once.
+/// Number of routers at the same time.
 const MANY: u32 = 200;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Kernel routers from sources in C, their links to other routers, and queues that their frames pass,
+//! Kernel routers from sources in C, their links to other routers, and queues for their frames,
 //! with real traffic.
 
 mod line;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use europa_tests::{Node, Received, skip_without};
 use line::Line;
 
-/// Passes frames on between its first two devices, but for those to a closed UDP port.
+/// Passes frames between its first two devices, except those to a closed UDP port.
 const FORWARD: &str = r#"
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -38,7 +38,7 @@ int forward(struct xdp_md *ctx)
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 "#;
 
-/// A folder with the source of [`FORWARD`], and the path of that.
+/// A folder with the source of [`FORWARD`], and the path of the source.
 fn sources() -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("forward.c"), FORWARD).expect("a source");
@@ -91,11 +91,11 @@ fn a_source_in_c_becomes_a_router() {
     let value = |name: &str| node.run(&["read", "red/r", name]).trim().to_owned();
     assert_eq!(value("closed_port"), "5999");
 
-    // The same source gives the same object, wherever it is compiled.
+    // The same source gives the same object in every folder.
     let file = node.file("same.yaml", &text);
     let same = node.attempt(&["diff", "--exit-code", &file]);
     assert!(same.status.success(), "{}{}", same.stdout, same.stderr);
-    // Another one takes its place.
+    // Another source replaces it.
     fs::write(folder.path().join("closed.h"), "const volatile __u16 closed_port = 5001;\n")
         .expect("a header");
     let said = node.run(&["apply", &file]);
@@ -164,14 +164,14 @@ fn a_router_enters_the_kernel_and_leaves_it_without_loss() {
         let said = node.run(&["apply", &into]);
         assert!(said.contains("hot swap"), "{said}");
     });
-    // The process sees nothing of it now.
+    // The router's process sees none of the frames now.
     let sent = || node.counters()["red/r.y"].tx;
     while_streaming(&node, "in the kernel", || ());
     assert_eq!(node.run(&["read", "red/r", "passed.count"]).trim(), "0");
     let before = sent();
     while_moving(&node, "out of the kernel", || drop(node.run(&["apply", &out])));
     assert!(sent() > before);
-    // And it does now.
+    // The router's process sees the frames now.
     assert!(!node.attempt(&["read", "red/r", "passed.count"]).status.success());
     while_moving(&node, "there and back", || {
         node.run(&["apply", &into]);
@@ -188,7 +188,7 @@ fn frames_are_followed_through_the_program() {
     pings(&node);
     let follow = |filter: &str, send: &dyn Fn()| {
         let mut trace = node.start(&["trace", "red/r", filter]);
-        // It says when it has begun.
+        // The command prints when it has begun.
         let begun = Instant::now();
         while !trace.stderr().contains("following") {
             assert!(begun.elapsed() < Duration::from_secs(5), "{}", trace.stderr());
@@ -244,7 +244,7 @@ fn while_streaming(node: &Node, what: &str, act: impl FnOnce()) {
     stream_while(node, what, act, Received::is_perfect);
 }
 
-/// The same, where frames may overtake others on another way.
+/// The same, where frames on another way may overtake others.
 fn while_moving(node: &Node, what: &str, act: impl FnOnce()) {
     stream_while(node, what, act, |received| {
         Received { late: 0, ..received.clone() }.is_perfect() && received.late < 1000
@@ -272,12 +272,12 @@ fn stream_while(node: &Node, what: &str, act: impl FnOnce(), is_right: impl Fn(&
     }
 }
 
-/// Drops for this cause, at all interfaces.
+/// Packets dropped for this cause, at all interfaces.
 fn dropped(node: &Node, cause: &str) -> u64 {
     node.counters().values().filter_map(|one| one.drops.get(cause)).sum()
 }
 
-/// Waits until so much was dropped for this reason.
+/// Waits until `wanted` packets were dropped for this cause.
 fn await_dropped(node: &Node, cause: &str, wanted: u64) {
     let begun = Instant::now();
     while dropped(node, cause) < wanted {
@@ -301,19 +301,19 @@ fn kernel_routers_have_links_to_other_routers() {
     node.up(&text(&process));
     pings(&node);
     while_streaming(&node, "kernel, kernel, process", || ());
-    // TCP with everything that a device may leave to others: checksums are right.
+    // TCP uses all offloads of a device, and checksums are right.
     let server = node.host("b").iperf_server().expect("a server");
     let measured = node.host("a").iperf("10.0.0.2", 1, &[]).expect("iperf3");
     assert!(measured.bits_per_second > 50e6, "{} Mb/s", measured.bits_per_second / 1e6);
     drop(server);
 
-    // A link goes on while its node, its switch and its processes come and go.
+    // A link works on while its node, its switch and its processes are killed and restarted.
     while_streaming(&node, "killed", || {
         node.kill("node");
         node.up(&text(&process));
     });
 
-    // The process becomes a kernel router, too: three in a row.
+    // The process router becomes a kernel router too: three of them in a row.
     let kernel = router("r3", &source, "x: {link: l2}, y: {link: b}");
     let file = node.file("kernel.yaml", &text(&kernel));
     node.run(&["apply", &file]);
@@ -321,12 +321,12 @@ fn kernel_routers_have_links_to_other_routers() {
     while_streaming(&node, "three in a row", || ());
     assert_eq!(dropped(&node, "too many kernel routers in a row"), 0);
 
-    // An end goes, and another one comes: the link is whole again.
+    // An end of the link is removed and added: the link works again.
     node.run(&["delete", "router", "red/r3"]);
     assert!(!node.host("a").ping("10.0.0.2", 1, &["-W", "1"]).is_ok_and(|ping| ping.received > 0));
     node.run(&["apply", &node.file("process.yaml", &text(&process))]);
     pings(&node);
-    // Nothing is left of links that are gone.
+    // Nothing is left of removed links.
     node.run(&["apply", "--prune", &node.file("hosts.yaml", &hosts())]);
     let namespace = format!("europa.{}..slow", node.instance());
     let devices = Command::new("ip").args(["-n", &namespace, "-br", "link"]).output().expect("ip");
@@ -341,7 +341,7 @@ fn frames_cross_four_links_of_kernel_routers() {
     fs::write(folder.path().join("reflect.c"), REFLECT).expect("a source");
     let reflect = folder.path().join("reflect.c").display().to_string();
     let node = Node::new(None);
-    // Two routers send each other whatever comes over the link between them.
+    // Two routers send each other every frame that arrives over the link between them.
     let text = hosts()
         + &router("r1", &reflect, "a: {link: a}, l: {link: l}")
         + &router("r2", &reflect, "b: {link: b}, l: {link: l}");
@@ -363,7 +363,8 @@ fn frames_cross_four_links_of_kernel_routers() {
     let crossed = counters["red/r1.l"].tx + counters["red/r2.l"].tx;
     assert!(crossed >= 4 * sent && crossed <= 4 * (sent + 20), "{crossed} of {sent}");
 
-    // A link's MTU may be longer than what kernel routers send: they say so, and count it.
+    // A link's MTU may exceed the longest frame of kernel routers. `apply` reports it, and longer
+    // frames are counted.
     let long = |text: &str| text.replace("link: l}", "link: l, mtu: 9000}");
     let text = hosts().replace("{link: a,", "{link: a, mtu: 9000,")
         + &long(&router("r1", &forward, "a: {link: a, mtu: 9000}, l: {link: l}"))
@@ -386,7 +387,7 @@ fn frames_cross_four_links_of_kernel_routers() {
     drop(sink);
 }
 
-/// Packets a second that come to `b` while `a` sends much more than its port may.
+/// Packets a second that arrive at `b` while `a` sends much more than its port's rate.
 fn rate_of_flood(line: &Line, bytes: usize) -> f64 {
     let sink = line.b.sink("10.0.9.2:5000", 7).expect("a sink");
     let flood = line.a.stream("10.0.9.2:5000", 7, 20_000, bytes).expect("a stream");
@@ -427,7 +428,7 @@ fn nothing_that_a_kernel_router_sends_escapes_its_queue() {
         }
     };
     ping(true);
-    // 1042 bytes on the wire each: 2399 packets a second.
+    // Each packet has 1042 bytes on the wire: 2399 packets a second.
     let rate = rate_of_flood(&line, 1000);
     assert!((2100.0..2600.0).contains(&rate), "{rate} packets/s\n{}", line.node.run(&["stats"]));
     let lost = ["port queue full", "no free slot", "receive ring full"];
@@ -449,7 +450,7 @@ fn nothing_that_a_kernel_router_sends_escapes_its_queue() {
     let received = sink.stop(sent);
     assert!(received.is_perfect() && sent > 400, "{sent} sent: {received:?}");
 
-    // A slice's filters hold.
+    // A slice's filters take effect.
     let filters = "---\nkind: filters\nname: f\nslice: red\n\
                    rules: [{protocol: udp, destination_port: 5000, action: drop}]\n";
     line.node.run(&["apply", &line.node.file("filters.yaml", &text("", filters))]);
@@ -457,7 +458,7 @@ fn nothing_that_a_kernel_router_sends_escapes_its_queue() {
     assert!(rate_of_flood(&line, 100) < 1.0, "{}", line.node.run(&["stats"]));
     assert!(dropped(&line.node, "dropped by a filter") > 100);
 
-    // Without either, frames leave from the kernel at once.
+    // Without a rate and filters, the kernel sends frames at once.
     line.node.run(&["apply", "--prune", &line.node.file("free.yaml", &text("", ""))]);
     ping(true);
     let rate = rate_of_flood(&line, 1000);

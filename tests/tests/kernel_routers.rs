@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use europa_tests::{Namespace, Node, europa, skip_without, skipped};
 use line::{B, Line};
 
-/// Passes frames on between two devices, counts them, closes a UDP port, and is changed by a map.
+/// Passes frames between two devices, counts them, closes a UDP port; a map changes it.
 const FORWARD: &str = r#"
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -59,8 +59,8 @@ int forward(struct xdp_md *ctx)
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 "#;
 
-/// Gives frames for its own address new Ethernet addresses and sends them by the other device; what
-/// else it tries says the map `mode`.
+/// Gives frames for its own address new Ethernet addresses and sends them by the other device. The
+/// map `mode` selects further attempts.
 const RELAY: &str = r#"
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -134,7 +134,7 @@ int relay(struct xdp_md *ctx)
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 "#;
 
-/// Routes by what Linux knows in the slow path.
+/// Routes by the tables of Linux in the slow path.
 const ROUTE: &str = r#"
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -311,7 +311,7 @@ fn pings(node: &Node) {
     }
 }
 
-/// Packets of a protocol that the program has counted.
+/// Packets of a protocol, by the program's counter.
 fn counted(node: &Node, protocol: &str) -> u64 {
     let value = node.run(&["read", "red/r", "counts", protocol]);
     let numbers = value.trim().trim_matches(['[', ']']).split(',');
@@ -350,7 +350,7 @@ fn a_program_forwards_in_the_kernel() {
     let before = counted(&node, "17");
     let sent = while_streaming(&node, "at rest", || ());
     assert!(counted(&node, "17") - before >= sent);
-    // The router's process has seen nothing of it.
+    // The router's process has seen no packet of the streams.
     let stats = node.stats();
     let interface = |name: &str| {
         let all = stats["routers"][0]["interfaces"].as_array().expect("interfaces").clone();
@@ -359,13 +359,14 @@ fn a_program_forwards_in_the_kernel() {
     assert!(interface("a")["rx_packets"].as_u64() >= Some(sent / 4), "{stats}");
     assert!(interface("b")["tx_packets"].as_u64() >= Some(sent / 4), "{stats}");
 
-    // TCP with everything that a device may leave to others: checksums are right.
+    // TCP uses all offloads of a device, and checksums are right.
     let server = node.host("b").iperf_server().expect("a server");
     let measured = node.host("a").iperf("10.0.0.2", 1, &[]).expect("iperf3");
     assert!(measured.bits_per_second > 50e6, "{} Mb/s", measured.bits_per_second / 1e6);
     drop(server);
 
-    // A constant closes a port; another generation goes on with the maps, and loses nothing.
+    // A constant closes a port. Another generation of the program keeps the maps, and loses no
+    // packet.
     let before = counted(&node, "17");
     let other = between_hosts(&object, "    constants: {closed_port: 5001}\n", "");
     let other = node.file("other.yaml", &other);
@@ -379,7 +380,7 @@ fn a_program_forwards_in_the_kernel() {
     assert_eq!(sink.packets(), 0);
     assert!(node.run(&["stats"]).contains("dropped by the XDP program"));
 
-    // Maps are written while it runs.
+    // Maps can be written while the program runs.
     node.run(&["write", "red/r", "ports", "1=0"]);
     let lost = node.host("a").ping("10.0.0.2", 2, &["-i", "0.1", "-W", "1"]);
     assert!(!lost.is_ok_and(|ping| ping.received > 0), "its map leads nowhere");
@@ -431,7 +432,7 @@ fn a_kernel_router_outlives_its_node_and_its_process() {
 #[test]
 fn what_a_program_passes_is_its_slow_paths() {
     skip_without!("ping", "nsenter", "clang");
-    // Forwards nothing: Linux does.
+    // This program forwards nothing, so Linux forwards.
     let pass = "#include <linux/bpf.h>\n#include <bpf/bpf_helpers.h>\nSEC(\"xdp\")\n\
         int pass(struct xdp_md *ctx)\n{\n\treturn XDP_PASS;\n}\n\
         char LICENSE[] SEC(\"license\") = \"GPL\";\n";
@@ -460,7 +461,7 @@ fn what_a_program_passes_is_its_slow_paths() {
             assert!(begun.elapsed() < Duration::from_secs(15), "{to}: {}", node.run(&["stats"]));
         }
     }
-    // Without a slow path it is dropped and counted.
+    // Without a slow path the packet is dropped and counted.
     let alone = text.replace("slow_path: {}\n", "");
     node.run(&["apply", &node.file("alone.yaml", &alone)]);
     assert!(!node.host("a").ping("10.0.2.2", 1, &["-W", "1"]).is_ok_and(|ping| ping.received > 0));
@@ -487,7 +488,7 @@ fn stages_metadata_and_old_maps_work() {
     let after = (seen("1") - before.0, seen("2") - before.1);
     assert!(after.0 + after.1 >= sent && after.0 > 0 && after.1 > 0, "{after:?} of {sent}");
     assert_eq!(seen("0"), 0, "every tail call led to its stage");
-    // Packets to another CPU go to the router's process: it has no slow path, and counts them.
+    // Packets for another CPU go to the router's process, which has no slow path and counts them.
     let passed = || -> u64 {
         node.run(&["read", "red/r", "passed.count"]).trim().parse().expect("a number")
     };
@@ -527,7 +528,7 @@ fn a_program_routes_by_what_linux_knows() {
             assert!(begun.elapsed() < Duration::from_secs(15), "{to}: {}", node.run(&["stats"]));
         }
     }
-    // Once Linux knows the neighbours, it sees no packet more.
+    // Once Linux knows the neighbours, it sees no further packet.
     let through_linux = || -> u64 {
         let stats = node.stats();
         let all = stats["routers"][0]["interfaces"].as_array().expect("interfaces").clone();
@@ -554,7 +555,7 @@ fn a_program_routes_by_what_linux_knows() {
         let seen = through_linux() - before;
         assert!(seen < sent / 10, "{at}: Linux saw {seen} of {sent}");
     }
-    // Linux's decisions beyond its tables hold.
+    // Decisions of Linux beyond its routing tables take effect.
     let inside = |arguments: &[&str]| {
         let mut all = vec!["exec", "red/r", "--"];
         all.extend(arguments);
@@ -672,7 +673,7 @@ fn a_hostile_program_harms_no_neighbour_on_its_port() {
         ] {
             mode(number);
             let before = cause.map(|cause| shared.stat("blue", cause));
-            // No host answers: only arriving packets count.
+            // No host answers, so only arriving packets count.
             let flood = a.stream("10.0.12.2:6000", 3, 2_000, 100).expect("a stream");
             sleep(Duration::from_millis(300));
             flood.stop();
@@ -681,14 +682,14 @@ fn a_hostile_program_harms_no_neighbour_on_its_port() {
         }
     });
     assert_eq!(capture.stop().expect("captured").frames().expect("frames").len(), 0, "it got out");
-    // Its program saw no frame of the neighbour's, and no bytes of other frames.
+    // Blue's program saw no frame of the neighbour, and no bytes of other frames.
     assert_eq!(node.run(&["read", "blue/r", "foreign", "0"]).trim(), "0");
     mode(0);
     stream(a, b, "10.0.12.2:5000", || ());
 }
 
-/// Programs of others, in the folder that `EUROPA_XDP_PROGRAMS` names: each comes up as a router with a
-/// slow path, gets traffic, and every frame of it is accounted for.
+/// Programs of other projects, in the folder that `EUROPA_XDP_PROGRAMS` names. Each runs as a
+/// router with a slow path and gets traffic, and the counters account for every frame.
 #[test]
 fn public_programs_run_as_routers() {
     skip_without!("ping", "nsenter");

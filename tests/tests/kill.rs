@@ -1,4 +1,4 @@
-//! Every process is killed under load: the others go on, and it comes back.
+//! Every process is killed under load: the others run on, and it is restarted.
 
 mod tenants;
 
@@ -30,7 +30,8 @@ fn a_killed_router_disturbs_nobody_and_comes_back() {
     sleep(Duration::from_millis(500));
     let pid = tenants.router_pid("other").expect("the router runs");
     let victim_pid = tenants.router_pid("victim");
-    // The first end is answered at once, the next ones later and later.
+    // The node restarts the router at once after its first end, and later and later after the next
+    // ones.
     let before = other_sink.packets();
     assert!(before > 1000, "only {before} packets");
     kill_9(pid);
@@ -80,12 +81,12 @@ fn a_switch_killed_twenty_times_loses_no_slot() {
             sleep(Duration::from_micros(200));
         }
         times.push(start.elapsed());
-        // At another moment of its work each time.
+        // Each round kills the process at another moment of its work.
         sleep(Duration::from_micros(20_000 + 1_700 * round));
     }
     let sent = stream.stop();
     let received = sink.stop(sent);
-    // The first time it is started again at once, later after a while.
+    // The node restarts it at once the first time, and after a delay later.
     let (first, longest) = (times[0], times.iter().max().copied().unwrap_or_default());
     eprintln!(
         "a killed switch forwards again after {first:?}, at most {longest:?}; {received:?} of {sent}"
@@ -94,7 +95,7 @@ fn a_switch_killed_twenty_times_loses_no_slot() {
     assert_eq!((received.foreign, received.corrupted, received.duplicates), (0, 0, 0));
     assert_eq!(pids, [tenants.router_pid("victim"), tenants.router_pid("other")]);
     assert_eq!(tenants.stats()["switch_restarts"], 20);
-    // Nothing was lost for good: a packet after the other passes, and so does a stream.
+    // No slot was lost permanently: single packets pass, and so does a stream.
     let ping = victim.a.ping(&victim.addresses[1], 20, &["-i", "0.01"]).expect("a ping");
     assert!(ping.is_perfect(), "{ping:?}");
     let sink = victim.b.sink(&to, 2).expect("a sink");
@@ -112,7 +113,7 @@ fn a_switch_that_does_not_answer_is_replaced() {
     let victim = &tenants.victim;
     let pid = tenants.switch_pid().expect("the switch runs");
     stop(Pid::from_raw(pid));
-    // Requests are answered in time, without the switch's part.
+    // The node answers requests in time, without the switch's part.
     let start = Instant::now();
     tenants.stats();
     eprintln!("a node beside a switch that stands still answers after {:?}", start.elapsed());
@@ -147,7 +148,7 @@ fn a_killed_node_disturbs_nobody_until_down_takes_everything_away() {
         assert!(ping.is_perfect(), "without a node: {ping:?}");
         assert!(others.iter().all(|pid| is_alive(*pid)), "{others:?}");
         if again == "end of the machine" {
-            // As the system's own first process does it.
+            // The system's own first process kills in the same way.
             for pid in others {
                 kill(Pid::from_raw(pid), Signal::SIGTERM).expect("a signal");
             }

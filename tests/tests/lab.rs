@@ -1,4 +1,4 @@
-//! The laboratory itself: a test is worth what its instruments are.
+//! Tests of the laboratory, on whose instruments all other tests depend.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -142,7 +142,7 @@ fn a_fence_keeps_tenants_apart() {
     lab.bridge(&bridge, "br0", &members).expect("a bridge");
     let [router, red, blue] = hosts.as_slice() else { panic!("three hosts") };
     router.address("eth0", "10.0.0.1/24").expect("an address");
-    // The same address twice: without the fence either may answer.
+    // Two hosts have the same address: without the fence either may answer.
     red.address("eth0", "10.0.0.2/24").expect("an address");
     blue.address("eth0", "10.0.0.2/24").expect("an address");
     lab.fence(&bridge, "blue", &["02:00:00:00:00:09"]).expect("a fence");

@@ -1,4 +1,4 @@
-//! Every lost packet has a cause: in a router's elements, to the packet, with real traffic.
+//! Every lost packet has a cause. Elements of a router account for each packet of real traffic.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ impl Net {
         let mut lab = Lab::new().expect("a laboratory");
         let near = lab.namespace("near").expect("a namespace");
         let far = lab.namespace("far").expect("a namespace");
-        // No packets but those of the test.
+        // The namespaces send no packets except the test's.
         for namespace in [&near, &far] {
             namespace.sysctl("net.ipv6.conf.all.disable_ipv6", "1").expect("a parameter");
             namespace.sysctl("net.ipv6.conf.default.disable_ipv6", "1").expect("a parameter");
@@ -56,13 +56,14 @@ impl Net {
         Net { node, near, far, _lab: lab }
     }
 
-    /// Has the router run another configuration.
+    /// Makes the router run another configuration.
     fn swap(&self, run: &str, fast_path: &str) {
         let yaml = documents(&self.near, run, fast_path);
         self.node.run(&["apply", &self.node.file("other.yaml", &yaml)]);
     }
 
-    /// Sends frames to the router's first interface: each in hexadecimal, and how many times.
+    /// Sends frames to the router's first interface: each in hexadecimal, with its number of
+    /// repetitions.
     fn send(&self, frames: &[(&str, usize)]) {
         let list: Vec<String> =
             frames.iter().map(|(frame, times)| format!("('{frame}', {times})")).collect();
@@ -80,7 +81,7 @@ impl Net {
         self.node.stats()["routers"][0]["ledger"].clone()
     }
 
-    /// Waits until the router has received so many packets, and has nothing to do.
+    /// Waits until the router has received this many packets and is idle.
     fn received(&self, packets: u64) -> Value {
         let begun = Instant::now();
         loop {
@@ -110,8 +111,8 @@ fn frame(kind: &str, rest: &str) -> String {
     format!("{IN}{FAR}{kind}{rest}{}", "00".repeat(46usize.saturating_sub(rest.len() / 2)))
 }
 
-/// An IPv4 packet from 10.0.`source`, with this time to live and a right header checksum, or a
-/// wrong one.
+/// An IPv4 packet from 10.0.`source`, with this time to live, and a correct or a wrong header
+/// checksum.
 fn ipv4(source: [u8; 2], ttl: u8, right: bool) -> String {
     let [a, b] = source;
     let mut header = [0x45, 0, 0, 20, 0, 0, 0, 0, ttl, 17, 0, 0, 10, 0, a, b, 10, 0, 2, 2u8];
@@ -123,7 +124,7 @@ fn ipv4(source: [u8; 2], ttl: u8, right: bool) -> String {
     header.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// A cause for each way out.
+/// Elements with a cause for each way in which a packet can end.
 const ELEMENTS: &str = "  click: |
     FromDevice(in) -> class :: Classifier(12/0800, 12/88b5, 12/88b6);
     FromDevice(out) -> Discard;
@@ -156,7 +157,7 @@ fn every_cause(run: &str) {
     let begun = Instant::now();
     let ledger = loop {
         let ledger = net.received(45);
-        // The source is slower than the packets.
+        // The source can be slower than the test's packets.
         if ledger["made"] == 9 {
             break ledger;
         }
@@ -185,7 +186,7 @@ fn every_cause(run: &str) {
     assert!(doctor.contains(line), "{doctor}");
     let line = "ok       red/r1.out: offered 10 = sent 10 + elsewhere 0 + dropped 0 + waiting 0\n";
     assert!(doctor.contains(line), "{doctor}");
-    // Another configuration goes on with the same accounts; what waited in the queue is lost.
+    // Another configuration keeps the accounts; packets that waited in the queue are lost.
     let other = "  click: 'FromDevice(in) -> sink :: Discard; FromDevice(out) -> Discard; \
                  Idle -> ToDevice(in); Idle -> ToDevice(out);'\n";
     net.swap(run, other);

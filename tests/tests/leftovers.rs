@@ -1,5 +1,5 @@
-//! However a node ends, nothing of it is left in the end, and devices are as they were. The objects
-//! of a killed one go with the next `down`, or are adopted.
+//! However a node ends, nothing of it is left in the end, and devices have their former state. The
+//! next `down` removes the objects of a killed node, or the next node adopts them.
 
 mod line;
 
@@ -14,17 +14,17 @@ use line::Line;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// The kernel's objects of a running node without names: numbers of processes and of eBPF programs,
+/// Kernel objects of a running node that have no names: numbers of processes and of eBPF programs,
 /// maps and links.
 #[derive(Debug, Default)]
 struct Numbers {
     processes: BTreeSet<u32>,
-    /// Kind, as `bpftool` calls it, and number.
+    /// Kind in the words of `bpftool`, and number.
     bpf: BTreeSet<(&'static str, u32)>,
 }
 
 impl Numbers {
-    /// Of a running node on these ports.
+    /// The numbers of a running node on these ports.
     fn of(node: &Node, ports: &[(&Namespace, &str)]) -> Numbers {
         let mut numbers = Numbers::default();
         let mut by_tc = false;
@@ -47,7 +47,7 @@ impl Numbers {
             }
         }
         for (namespace, device) in ports {
-            // One of tc has a link, which a process holds with its program.
+            // A program of tc has a link, which a process holds together with the program.
             let program = receive_program(namespace, device);
             assert!(program.is_some() || by_tc, "{device} has no receive program");
             numbers.bpf.extend(program.map(|number| ("prog", number)));
@@ -55,10 +55,10 @@ impl Numbers {
         numbers
     }
 
-    /// Those that are there still.
+    /// Objects that still exist.
     fn left(&self) -> Vec<String> {
         let processes = self.processes.iter().filter(|pid| {
-            // One that has ended and was not asked about has no command line.
+            // A process that has ended and is not reaped yet has no command line.
             fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| !line.is_empty())
         });
         let bpf = self.bpf.iter().filter(|(kind, number)| {
@@ -71,20 +71,20 @@ impl Numbers {
     }
 }
 
-/// The number of the receive program of a device, if it is one of XDP.
+/// The number of the receive program of a device, if it is an XDP program.
 fn receive_program(namespace: &Namespace, device: &str) -> Option<u32> {
     let text = shown(namespace, device);
     let rest = text.split("prog/xdp id ").nth(1)?;
     rest.split_whitespace().next()?.parse().ok()
 }
 
-/// A device as `ip` shows it, with its program, promiscuity and all.
+/// A device as `ip` shows it, with its program and promiscuity.
 fn shown(namespace: &Namespace, device: &str) -> String {
     let show = ["-details", "-oneline", "link", "show", "dev", device];
     namespace.ip(&show).expect("a device").stdout
 }
 
-/// How the devices of a line are: on both sides of both ports.
+/// The state of a line's devices, on both sides of both ports.
 fn devices(line: &Line) -> Vec<String> {
     let places = [
         (&line.middle, "eu-left"),
@@ -139,7 +139,7 @@ fn await_end(pids: &BTreeSet<u32>) {
     }
 }
 
-/// Nothing of it is left: maps and programs may take a moment to go.
+/// Checks that nothing of the node is left. Maps and programs may take a moment to vanish.
 fn assert_gone(what: &str, line: &Line, before: &[String], numbers: &Numbers) {
     let start = Instant::now();
     while !numbers.left().is_empty() && start.elapsed() < Duration::from_secs(5) {
@@ -151,12 +151,12 @@ fn assert_gone(what: &str, line: &Line, before: &[String], numbers: &Numbers) {
     assert_eq!(line.node.processes(), [0; 0], "{what}");
 }
 
-/// Brings a node up that has done some work.
+/// Brings a node up, and has it do some work.
 fn up(line: &Line) -> Numbers {
     line.up_ipv4();
     assert!(line.a.ping("10.0.2.2", 3, &[]).expect("a ping").is_perfect());
     let numbers = Numbers::of(&line.node, &[(&line.middle, "eu-left"), (&line.right, "eu-right")]);
-    // Four processes' worth: a look that finds nothing would prove nothing.
+    // The node must have objects now: otherwise a check that finds none would prove nothing.
     assert!(numbers.processes.len() >= 3 && numbers.bpf.len() > 15, "{numbers:?}");
     assert!(named(line.node.instance()).len() >= 4);
     assert!(numbers.left().len() == numbers.processes.len() + numbers.bpf.len());
@@ -187,7 +187,7 @@ fn nothing_is_left_however_a_node_ends() {
         assert_gone(what, &line, &before, &numbers);
     }
 
-    // Processes go on after their node was killed, until `down` removes them.
+    // Processes run on after their node was killed, until `down` removes them.
     let numbers = up(&line);
     let killed = node(&numbers);
     signal(killed, Signal::SIGKILL);
@@ -210,7 +210,7 @@ fn nothing_is_left_however_a_node_ends() {
 
     for then in ["down", "up"] {
         let numbers = up(&line);
-        // The node first, or it would start the others again.
+        // The node is killed first: it would restart the other processes.
         signal(node(&numbers), Signal::SIGKILL);
         for pid in &numbers.processes {
             let _ = kill(Pid::from_raw(*pid as i32), Signal::SIGKILL);
@@ -258,7 +258,7 @@ fn nothing_is_left_of_a_node_that_was_killed_while_it_came_up() {
         assert_gone(&format!("killed after {after_ms} ms"), &line, &before, &numbers);
     }
     assert!(caught > 0, "every node was up before it was killed");
-    // And it works still.
+    // The next node works.
     let numbers = up(&line);
     line.node.run(&["down"]);
     assert_gone("down", &line, &before, &numbers);

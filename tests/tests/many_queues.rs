@@ -12,10 +12,10 @@ use europa_tests::{Lab, Node, skip_without};
 use serde_json::Value;
 
 const QUEUES: usize = 10_000;
-/// Measurements of four seconds; one has to be right: in others the machine or the sender may stand
-/// still, so that queues run empty.
+/// Measurements of four seconds. One of them must be right: in others the machine or the sender may
+/// stand still, so that queues run empty.
 const WINDOWS: usize = 12;
-/// The longest frame, and what a queue of weight 1 may send in a turn.
+/// Bytes of the longest frame, which a queue of weight 1 may send in a turn.
 const LONGEST: f64 = 1514.0;
 
 /// Gives each packet another queue; one in eight is short, at random.
@@ -47,8 +47,9 @@ int main(void)
 }
 "#;
 
-/// A queue loses the rest of a turn when it runs empty, so its limit has to be above a turn's
-/// packets: five packets, and not more, as they wait in one pool.
+/// The weight of a queue. A queue that runs empty loses the rest of its turn, so its limit must
+/// exceed the packets of a turn. The limit is five packets and not more, because all packets wait
+/// in one pool.
 fn weight(queue: usize) -> usize {
     1 + queue % 2
 }
@@ -111,7 +112,7 @@ fn ten_thousand_queues_have_their_shares() {
     lab.veth((&near, "eth0"), (&far, "eth0")).expect("a pair");
     let node = Node::new(None);
     node.up(&document(near.name(), &program));
-    // Until every queue is full.
+    // After this time every queue is full.
     sleep(Duration::from_secs(2));
 
     let weights: usize = (1..=QUEUES).map(weight).sum();
@@ -126,15 +127,16 @@ fn ten_thousand_queues_have_their_shares() {
         let all: f64 = each.iter().skip(1).sum();
         let kept = all / (150e6 / 8.0 * seconds);
         eprintln!("{:.2} % of the rate in {seconds:.2} s", kept * 100.0);
-        // Each queue within 1 % or a turn and a packet, the larger of both: the factor by which it is
-        // not.
+        // A queue may deviate by 1 % or by a turn and a packet, whichever is larger. `worst` is the
+        // largest deviation as a multiple of that.
         let worst = (1..=QUEUES).map(|queue| {
             let ideal = all * weight(queue) as f64 / weights as f64;
             let bound = (ideal * 0.01).max(LONGEST * weight(queue) as f64 + LONGEST);
             (each[queue] - ideal).abs() / bound
         });
         let worst = worst.fold(0.0, f64::max);
-        // All queues of a weight together: the bound of each is little beside their sum.
+        // The sum of all queues of a weight: the allowed deviation of each queue is small beside
+        // it.
         let classes = (1..=2).map(|class| {
             let of = |queue: &usize| weight(*queue) == class;
             let got: f64 = (1..=QUEUES).filter(of).map(|queue| each[queue]).sum();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use europa_tests::{Node, skip_without};
 
-/// As long as a busy machine may take for anything.
+/// Time limit of every wait on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 const EXAMPLE: &str = include_str!("../../examples/memif.yaml");
 
@@ -17,7 +17,7 @@ const EXAMPLE: &str = include_str!("../../examples/memif.yaml");
 struct Testpmd(Child);
 
 impl Testpmd {
-    /// Starts one that passes frames on from one memif to the other. It works as long as its
+    /// Starts a testpmd that passes frames from one memif to the other. It runs as long as its
     /// standard input is open.
     fn start(folder: &Path, role: &str) -> Testpmd {
         let sockets = ["left", "right"].map(|side| (path(folder, side), 0));
@@ -40,7 +40,7 @@ impl Testpmd {
         Testpmd(command.spawn().expect("testpmd"))
     }
 
-    /// Kills it as a crash would.
+    /// Kills testpmd, like a crash.
     fn kill(mut self) {
         self.end();
     }
@@ -61,7 +61,7 @@ fn path(folder: &Path, side: &str) -> String {
     folder.join(format!("{side}.sock")).to_str().expect("a path").to_owned()
 }
 
-/// The example with sockets in a folder, a secret, and its router in this role.
+/// The example with its sockets in a folder, a secret, and this role of its router.
 fn document(folder: &Path, server: bool) -> String {
     let mut text = EXAMPLE.to_owned();
     for side in ["left", "right"] {
@@ -104,7 +104,7 @@ fn carries(node: &Node) {
     }
 }
 
-/// Waits for the value of a handler.
+/// Waits until a handler has this value.
 fn becomes(node: &Node, handler: &str, value: &str) {
     let begun = Instant::now();
     loop {
@@ -117,11 +117,11 @@ fn becomes(node: &Node, handler: &str, value: &str) {
     }
 }
 
-/// A testpmd that listens is killed, and another one takes its place.
+/// Kills a testpmd that listens; another one takes its place.
 fn another(node: &Node, folder: &Path, testpmd: Testpmd) -> Testpmd {
     testpmd.kill();
     becomes(node, "memif0.connected", "false");
-    // It does not replace what was left there.
+    // testpmd does not replace the former socket.
     for side in ["left", "right"] {
         fs::remove_file(path(folder, side)).expect("a socket that was left");
     }
@@ -145,7 +145,7 @@ fn a_testpmd_that_connects_is_the_data_plane() {
     assert_eq!(node.run(&["read", "red/r1", "memif0.reason"]).trim(), "the peer has gone");
     let _testpmd = Testpmd::start(folder.path(), "client");
     passes(&node, folder.path());
-    // A new configuration has the same connection.
+    // A new configuration keeps the connection.
     let text = document(folder.path(), true).replace("Queue(4096)", "Queue(4000)");
     node.run(&["apply", &node.file("swap.yaml", &text)]);
     passes(&node, folder.path());
@@ -170,7 +170,7 @@ fn both_interfaces_may_share_a_socket() {
     let testpmd = connect();
     passes(&node, folder.path());
     carries(&node);
-    // The element that has listened for both comes second now.
+    // The element that has listened for both comes second in this configuration.
     let (first, second) = ("FromDevice(left", "FromDevice(right");
     let at = |text: &str, word| text.find(word).expect("a line of the configuration");
     let (head, rest) = text.split_at(at(&text, first));
@@ -183,7 +183,7 @@ fn both_interfaces_may_share_a_socket() {
     for memif in ["memif0", "memif1"] {
         assert_eq!(node.run(&["read", "red/r1", &format!("{memif}.disconnects")]).trim(), "0");
     }
-    // And gets later frames.
+    // The element also gets later frames.
     testpmd.kill();
     becomes(&node, "memif1.connected", "false");
     let _testpmd = connect();
@@ -200,7 +200,7 @@ fn a_testpmd_that_listens_is_the_data_plane_also_of_another_node() {
     passes(&node, folder.path());
     carries(&node);
     let testpmd = another(&node, folder.path(), testpmd);
-    // The connector for the router goes with its node, and the next node has its own.
+    // The router's connector ends with its node; the next node has its own connector.
     node.kill("node");
     node.up(&document(folder.path(), false));
     passes(&node, folder.path());

@@ -1,5 +1,5 @@
-//! Work that local senders leave to devices that do not exist: checksums, segmentation, tags. With
-//! everything switched on as the kernel does it, TCP must arrive, whole.
+//! Work that local senders leave to devices, which virtual devices never do: checksums,
+//! segmentation, tags. With all of it enabled, as by default, TCP must arrive whole.
 
 mod line;
 
@@ -11,7 +11,7 @@ use std::time::Duration;
 use europa_tests::{Namespace, Process, run, skip_without, skipped};
 use line::{Line, ROUTER, ports};
 
-/// 100 MB.
+/// Bytes of a transfer, 100 MB.
 const BYTES: u64 = 100_000_000;
 
 /// Sends a file of random bytes by TCP to `at`, and compares the hashes of both ends.
@@ -68,7 +68,7 @@ fn tcp_works_with_everything_switched_on() {
                 assert!(result.bytes > 20_000_000, "{to} {options:?}: {} bytes", result.bytes);
             }
         }
-        // Checksums of UDP are completed too: a wrong one does not reach a socket.
+        // UDP checksums are completed too: a socket gets no datagram with a wrong one.
         let sink = line.b.sink("10.0.2.2:5000", 1).expect("a sink");
         let stream = line.a.stream("10.0.2.2:5000", 1, 2000, 1400).expect("a stream");
         let stream = stream.paced_by(&sink);
@@ -107,7 +107,7 @@ fn segments_of_a_stream_leave_as_one_packet_where_the_device_cuts_it() {
         let _ = writeln!(std::io::stderr(), "{to}: {frames} frames came as {packets} packets");
         assert!(packets < frames / 3, "{to}: {frames} frames came as {packets} packets");
     }
-    // A capture shows the router's frames.
+    // A capture shows the frames that the router sends.
     {
         let file = line.node.file("capture.pcap", "");
         let options = ["-w", &file, "-s", "64", "-f", "tcp"];
@@ -116,8 +116,8 @@ fn segments_of_a_stream_leave_as_one_packet_where_the_device_cuts_it() {
         let (frames, packets) = stream("10.0.2.2", 1);
         assert!(packets >= frames, "{frames} frames came as {packets} packets");
     }
-    // A device that cuts nothing any more, as one whose peer has got a program of its own, has
-    // frames as they are. TCP sends refused segments again.
+    // A device whose peer has its own program does not cut frames any more, and gets long ones. TCP
+    // sends refused segments again.
     let (frames, packets) = std::thread::scope(|scope| {
         let stream = scope.spawn(|| stream("10.0.2.2", 3));
         sleep(Duration::from_secs(1));
@@ -139,12 +139,12 @@ fn no_packet_overtakes_another_one_when_the_way_changes() {
     let line = Line::new();
     line.up_ipv4();
     let _server = line.b.iperf_server().expect("a server");
-    // Linux lets packets go past those that wait for their neighbour's address.
+    // Linux may send packets before those that wait for their neighbour's address.
     assert!(line.a.ping("10.0.2.2", 2, &[]).expect("a ping").is_perfect());
     let frames = |way: &str| line.node.stats()["switch"][way].as_u64().expect("a counter");
     let before = ["live_frames", "socket_frames"].map(frames);
-    // Live frames wait for a thread there, which waits for a core beside programs that want every
-    // one; frames of the socket do not.
+    // A thread of that namespace receives live frames. It waits for a core beside programs that use
+    // every core. Frames of the socket do not need the thread.
     let threaded = ["/bin/sh", "-c", "echo 1 > /sys/class/net/eth0/threaded"];
     line.b.run(&threaded).expect("a thread for what is received");
     let _busy: Vec<_> = (0..4)
@@ -166,7 +166,7 @@ fn no_packet_overtakes_another_one_when_the_way_changes() {
     for (sink, stream) in streams {
         let sent = stream.stop();
         let received = sink.stop(sent);
-        // Beside so many a queue may be full.
+        // With this many streams a queue may be full.
         let wrong = received.late + received.duplicates + received.corrupted + received.foreign;
         assert!(received.packets > 1000 && wrong == 0, "of {sent}: {received:?}");
     }
@@ -180,7 +180,7 @@ fn no_packet_overtakes_another_one_when_the_way_changes() {
 #[test]
 fn a_device_without_xdp_of_its_own_works_in_generic_mode() {
     skip_without!("ping", "iperf3", "python3");
-    // A VXLAN device of Linux's own has no native XDP; the left port is one.
+    // A VXLAN device of Linux has no native XDP; the left port is such a device.
     let line = Line::new();
     let (a, middle) = (&line.a, &line.middle);
     middle.address("eu-left", "192.0.2.1/24").expect("an address");
@@ -204,7 +204,7 @@ fn a_device_without_xdp_of_its_own_works_in_generic_mode() {
         .replace("device: eu-left", "device: eu-vx")
         .replace("10.0.1.1/24, \"fd00:1::1/64\"", "10.7.0.1/24, \"fd07::1/64\"");
     let said = line.node.run(&["up", &line.node.file("node.yaml", &yaml)]);
-    // Told in one line each: how it works, and why not better.
+    // The node prints one line each: the method, and the reason why there is no better one.
     assert!(said.contains("generic mode only (the driver of vxlan has no XDP)"), "{said}");
     assert!(said.contains("port left: eu-vx: live frames would be dropped"), "{said}");
     // No device between a sender and a program in generic mode segments long packets.
@@ -227,7 +227,7 @@ fn a_device_without_xdp_of_its_own_works_in_generic_mode() {
     transfer(a, &line.b, "10.0.2.2", BYTES / 10);
 }
 
-/// A host that no name leads to: its namespace hangs on a descriptor of this process.
+/// A host without a name: only a descriptor of this process refers to its namespace.
 fn hidden_host(place: &Namespace, device: &str) -> Process {
     let script = format!(
         "import ctypes, os, subprocess, sys, time\n\
@@ -260,7 +260,8 @@ fn what_cannot_be_switched_is_told_or_refused() {
     let router = |fields: &str| {
         ports() + third + &ROUTER.replace("fast_path", &format!("  hid: {{{fields}}}\nfast_path"))
     };
-    // Its tags may travel beside the frames, unseen: a match on them would be a lie.
+    // Tags may be beside the frames, where the program does not see them: a VLAN match would be
+    // wrong.
     let vlan = router("port: third, match: {vlan: 10}, addresses: [10.0.3.1/24]");
     let output = line.node.attempt(&["up", &line.node.file("node.yaml", &vlan)]);
     assert_eq!(output.status.code(), Some(1));
@@ -268,7 +269,7 @@ fn what_cannot_be_switched_is_told_or_refused() {
         assert!(output.stderr.contains(part), "{part:?} is not in {}", output.stderr);
     }
     assert!(!line.node.directory().exists());
-    // Without, it works, by the way that is left.
+    // Without a VLAN match the router works, by the remaining method.
     let plain = router("port: third, addresses: [10.0.3.1/24]");
     let said = line.node.run(&["up", &line.node.file("node.yaml", &plain)]);
     assert!(said.contains("frames can leave by a socket only"), "{said}");

@@ -44,7 +44,7 @@ impl Net {
         let mut lab = Lab::new().expect("a laboratory");
         let near = lab.namespace("near").expect("a namespace");
         let far = lab.namespace("far").expect("a namespace");
-        // No packets but those of the test.
+        // The namespaces send no packets except the test's.
         for namespace in [&near, &far] {
             namespace.sysctl("net.ipv6.conf.all.disable_ipv6", "1").expect("a parameter");
             namespace.sysctl("net.ipv6.conf.default.disable_ipv6", "1").expect("a parameter");
@@ -73,7 +73,7 @@ impl Net {
         routers.into_iter().find(|router| router["name"] == name).expect("the router")
     }
 
-    /// Bytes that red was given, and frames that it was not.
+    /// Bytes that red received, and frames that the program dropped.
     fn red(&self) -> (f64, u64) {
         let interface = &self.router("red")["interfaces"][0];
         let bytes = interface["rx_bytes"].as_u64().expect("a number");
@@ -82,8 +82,9 @@ impl Net {
         (bytes as f64, over.map(|drop| drop[1].as_u64().unwrap_or_default()).sum())
     }
 
-    /// Looks for a second in which red is given its rate, in bits a second, to within 2 %. It is
-    /// never given more. Seconds in which the machine or the sender stands still give less.
+    /// Looks for a second in which red receives its rate, in bits a second, to within 2 %. Red
+    /// never receives more. In seconds in which the machine or the sender stands still, it receives
+    /// less.
     fn is_cut_to(&self, bits: f64) {
         let (wanted, mut nearest) = (bits / 8.0, f64::MAX);
         for _ in 0..30 {
@@ -96,7 +97,8 @@ impl Net {
             let most = start.elapsed().as_secs_f64() * wanted + BURST;
             let given = after - before;
             assert!(given <= most, "more than the rate: {given} bytes of {most}");
-            // A look takes its time; what was counted lies between both looks' middles.
+            // A reading takes time, so the counts belong to the interval between the middles of two
+            // readings.
             let middle = (between + start.elapsed()).as_secs_f64() / 2.0;
             let off = (given / (middle * wanted) - 1.0).abs();
             eprintln!("{:.2} % off its {:.0} Mb/s", off * 100.0, bits / 1e6);
@@ -121,7 +123,8 @@ fn a_flood_is_cut_to_its_rate_and_the_neighbour_loses_nothing() {
     net.is_cut_to(40e6);
     let pids = net.pids();
 
-    // In place: nothing of the neighbour's is lost meanwhile, and the new rate holds at once.
+    // The change is in place: the neighbour loses nothing meanwhile, and the new rate holds at
+    // once.
     let told = net.apply("rate_in: 80Mb/s");
     assert!(told.contains("in place"), "{told}");
     net.is_cut_to(80e6);
@@ -129,7 +132,7 @@ fn a_flood_is_cut_to_its_rate_and_the_neighbour_loses_nothing() {
     net.is_cut_to(20e6);
     assert!(net.node.run(&["stats"]).contains(CAUSE));
 
-    // A node that is killed and its successor: policed before, meanwhile and after.
+    // The node is killed, and its successor starts: the rate holds before, meanwhile and after.
     net.node.kill("node");
     net.node.up(&text(&net.near, "rate_in: 20Mb/s"));
     assert_eq!(net.pids(), pids, "nothing was restarted");
@@ -137,7 +140,7 @@ fn a_flood_is_cut_to_its_rate_and_the_neighbour_loses_nothing() {
     net.apply("rate_in: 40Mb/s");
     net.is_cut_to(40e6);
 
-    // Without a reservation everything comes.
+    // Without a reservation all packets arrive.
     net.apply("");
     sleep(Duration::from_millis(100));
     let (_, over) = net.red();
@@ -159,7 +162,7 @@ fn a_flood_is_cut_to_its_rate_and_the_neighbour_loses_nothing() {
 #[test]
 fn interfaces_of_a_slice_share_its_rate_also_after_a_router_was_restarted() {
     let net = Net::new("rate_in: 20Mb/s");
-    // One more router of red's on the port.
+    // Red has one more router on the port.
     let more = "---\nkind: router\nname: s\nslice: red\ninterfaces:\n  \
                 in: {port: p, mac: \"02:00:00:00:01:05\"}\n\
                 fast_path: {click: \"FromDevice(in) -> Discard; Idle -> ToDevice(in)\"}\n";

@@ -22,7 +22,7 @@ struct Sender<'s> {
     click: &'s str,
 }
 
-/// A port of a rate with senders, and where it leads.
+/// A port with a rate, its senders, and the namespace to which it leads.
 struct Net {
     // The node ends before the laboratory does.
     node: Node,
@@ -99,7 +99,7 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_default()
 }
 
-/// The statistics of a slice's queue; without a slice, of the port.
+/// The statistics of a slice's queue; without a slice, those of the port.
 fn queue(stats: &Value, slice: Option<&str>, queue: Option<u64>) -> Value {
     let all = stats["queues"].as_array().cloned().unwrap_or_default();
     let is = |one: &&Value| {
@@ -131,7 +131,7 @@ fn shares(net: &Net, rate: f64, wanted: &[(&str, f64)], look: impl Fn(&Value) ->
         let each = after.iter().zip(&before).map(|(new, old)| (new - old) as f64);
         let each: Vec<f64> = each.collect();
         let sum: f64 = each.iter().sum();
-        // Either look takes its time, and so much more may have been sent.
+        // A reading takes time, in which the object may send this much more.
         let most = rate * start.elapsed().as_secs_f64();
         assert!(sum < 1.01 * most, "more than the rate: {sum} of {most}");
         eprintln!("{:.2} % of the rate", sum / (rate * seconds) * 100.0);
@@ -150,7 +150,7 @@ fn shares(net: &Net, rate: f64, wanted: &[(&str, f64)], look: impl Fn(&Value) ->
     panic!("shares are {:.2} % off in the best of 40 seconds", nearest * 100.0);
 }
 
-/// The same of slices' interfaces, as the programs count them.
+/// The same for slices' interfaces, by the programs' counters.
 fn shares_of(net: &Net, rate: f64, wanted: &[(&str, f64)]) {
     shares(net, rate, wanted, |stats| wanted.iter().map(|(slice, _)| sent(stats, slice)).collect())
 }
@@ -173,7 +173,7 @@ fn slices_share_a_port_by_weight_and_by_guarantee() {
         ],
     );
     sleep(Duration::from_millis(500));
-    // 200 less 100 and 20 Mb/s, in five parts; blue has one as well.
+    // 200 less 100 and 20 Mb/s is five parts; blue also gets one of them.
     let wanted = [("red", 48.0), ("green", 16.0), ("blue", 116.0), ("grey", 20.0)];
     shares_of(&net, 25e6, &wanted.map(|(what, mbits)| (what, mbits / 200.0)));
 }
@@ -190,7 +190,8 @@ fn waited(queue: &Value) -> Vec<(u64, u64)> {
     pairs.iter().map(|pair| (number(&pair[0]), number(&pair[1]))).collect()
 }
 
-/// The bound below which 99 of 100 packets between two readings waited; all bits without packets.
+/// The bound below which 99 of 100 packets between two readings waited; all bits are set if there
+/// are no packets.
 fn p99(before: &[(u64, u64)], after: &[(u64, u64)]) -> u64 {
     let grown = |(ns, count): &(u64, u64)| {
         let then = before.iter().find(|(bound, _)| bound == ns).map_or(0, |(_, count)| *count);
@@ -225,8 +226,8 @@ fn a_guaranteed_slice_loses_nothing_and_waits_little_while_another_floods() {
     sleep(Duration::from_millis(300));
     let part = 2000.0 * 214.0 / 2.5e6;
     shares_of(&net, 20e6 / 8.0, &[("voice", part), ("flood", 1.0 - part)]);
-    // If a core stands still for a moment, more than a hundredth of a second's packets wait longer:
-    // another second counts. Buckets are powers of two.
+    // If a core stands still for a moment, more than one packet in a hundred waits longer in that
+    // second, so another second counts. Buckets are powers of two.
     const MOST_NS: u64 = 1 << 21;
     let mut stats = net.node.stats();
     let mut p99_ns = u64::MAX;
@@ -266,7 +267,7 @@ fn a_router_sorts_packets_into_queues_with_limits_and_policies() {
     let net = Net::new("20Mb/s", &[sender]);
     let capture = net.far.capture("eth0", "udp and ip[1] & 3 = 3").expect("a capture");
     sleep(Duration::from_millis(500));
-    // Queue 4 is not there: its packets wait in the interface's own, which gets what it sends.
+    // Queue 4 does not exist: its packets wait in the interface's own queue, which gets its rate.
     let wanted = [
         ("what names no queue", 0.04),
         ("three of four parts", 0.6075),
@@ -313,7 +314,7 @@ fn changes_of_rates_shares_and_queues_lose_nothing() {
         assert!(told.contains("in place"), "{told}");
         sleep(Duration::from_millis(300));
     }
-    // A node that is killed and its successor: the same result.
+    // The node is killed, and its successor has the same result.
     net.node.kill("node");
     net.node.up(&text(&net.near, "12Mb/s", &[red("", "")]));
     assert_eq!(net.pids(), pids, "nothing was restarted");
@@ -327,7 +328,7 @@ fn changes_of_rates_shares_and_queues_lose_nothing() {
     assert_eq!((found.tx, &found.drops), (COUNT, &Default::default()), "{stats:#}");
     assert_eq!(number(&queue(&stats, None, None)["waiting"]), 0);
 
-    // A switch that is killed: its successor has the queues.
+    // The switch is killed, and its successor has the queues.
     let part = "cap: 20Mb/s";
     net.apply("1Gb/s", &[red(part, "{5: {packets: 77}}")]);
     let switch = net.switch().expect("a switch");

@@ -1,4 +1,4 @@
-//! Counters watched: `record` and `plot`, `stats --watch`, `top`, and `/metrics`.
+//! Commands that watch counters: `record` and `plot`, `stats --watch`, `top`, and `/metrics`.
 
 mod line;
 
@@ -15,7 +15,7 @@ fn received(reading: &Value) -> u64 {
     reading["routers"][0]["interfaces"][0]["rx_packets"].as_u64().expect("a number")
 }
 
-/// Waits until something is so.
+/// Waits until `so` is true.
 fn until(so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !so() {
@@ -24,7 +24,7 @@ fn until(so: impl Fn() -> bool) {
     }
 }
 
-/// Sends at least so many packets from one host to the other; how many it were.
+/// Sends at least this many packets from one host to the other; returns their number.
 fn send(line: &Line, packets: u64) -> u64 {
     let sink = line.b.sink("10.0.2.2:7000", 1).expect("a sink");
     let stream = line.a.stream("10.0.2.2:7000", 1, 2000, 100).expect("a stream").paced_by(&sink);
@@ -38,7 +38,7 @@ fn send(line: &Line, packets: u64) -> u64 {
 fn what_is_recorded_is_what_was_sent() {
     let line = Line::new();
     line.up_ipv4();
-    // Neighbours are known from now on.
+    // Hosts know their neighbours from now on.
     assert!(line.a.ping("10.0.2.2", 1, &[]).expect("ping").is_perfect());
     let file = line.node.file("run.jsonl", "");
     let recording = line.node.start(&["record", "--every", "0.05", "-o", &file]);
@@ -60,7 +60,7 @@ fn what_is_recorded_is_what_was_sent() {
     let times: Vec<u64> = readings.iter().filter_map(|r| r["at_ns"].as_u64()).collect();
     assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
     let [first, last] = [&readings[0], &readings[readings.len() - 1]].map(received);
-    // Nothing but the stream, and at most what hosts say of their own accord.
+    // The router received the stream, and at most a few packets that hosts send on their own.
     assert!((sent..sent + 10).contains(&(after - before)), "{sent}: {before} {after}");
     assert!(first <= before && last >= after, "{first} {before} {after} {last}");
 
@@ -109,7 +109,7 @@ fn prometheus_gets_the_same_counters() {
     assert!(text.trim_end().ends_with("# EOF"));
     assert!(ask("/v1/down").starts_with("HTTP/1.1 404"), "nothing else is served");
 
-    // A second node cannot have the same place, and reports it.
+    // A second node cannot use the same address, and reports it.
     let other = europa_tests::Node::new(Some(&line.middle));
     let refused = other.attempt(&["up", "--metrics", "127.0.0.1:9464", &yaml]);
     assert!(!refused.status.success());
@@ -126,16 +126,16 @@ fn top_shows_what_goes_and_gives_the_terminal_back() {
         program.display(),
         line.node.instance()
     );
-    // Views of slices, then of routers, then the end.
+    // The keys select the view of routers, and then quit.
     let keys = "sleep 1; printf '\\t'; sleep 1; printf q";
     let script = format!("({keys}) | script -qfec '{top}' /dev/null");
     let shown = run(&["bash", "-c", &script]).expect("it ends well").stdout;
-    // Of a screen only what differs is drawn: the view of routers goes on after the slice's name.
+    // The command draws only differences: the view of routers continues after the slice's name.
     for text in ["1 Slices", "red", "/r1", "red in, at most", "/r1 in,"] {
         assert!(shown.contains(text), "{text} is missing in {shown:?}");
     }
     assert!(shown.contains("\x1b[?1049h") && shown.contains("\x1b[?1049l"), "{shown:?}");
-    // Without a terminal it says what to do.
+    // Without a terminal the command says what to do.
     let refused = line.node.attempt(&["top"]);
     assert!(refused.stderr.contains("needs a terminal"), "{}", refused.stderr);
 }

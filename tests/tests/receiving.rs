@@ -1,4 +1,4 @@
-//! Where a port's frames are received, by tc or by XDP: the packets are the same.
+//! Ports receive frames by tc or by XDP: the packets are the same.
 
 mod line;
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use europa_tests::{Namespace, Node, skip_without};
 use line::{A, IN, Line, ROUTER, ports};
 
-/// How a port receives now, as `europa get` says it.
+/// The method by which a port receives now, as `europa get` shows it.
 fn receives_by(line: &Line, port: &str) -> String {
     let all = line.node.run(&["get", "ports", "--json"]);
     let all: serde_json::Value = serde_json::from_str(&all).expect("JSON");
@@ -30,7 +30,7 @@ fn await_receiving(line: &Line, port: &str, by: &str) {
     }
 }
 
-/// The documents of a line whose ports receive so.
+/// The documents of a line whose ports receive by this method.
 fn receiving(by: &str) -> String {
     ports().replace("device: eu-left", &format!("device: eu-left\nreceive: {by}")) + ROUTER
 }
@@ -60,7 +60,7 @@ fn datagrams(from: &Namespace, to: &Namespace, at: &str) {
     assert!(said.stdout.contains("right"), "{said:?}");
 }
 
-/// Packets that a host has found wrong.
+/// Packets that a host has counted as wrong.
 fn wrong(host: &Namespace) -> u64 {
     let text = host.run(&["nstat", "-az", "--json"]).expect("counters").stdout;
     let all: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -88,7 +88,7 @@ fn packets_are_cut_as_their_sender_would_have() {
             let packets = sent(&line) - before;
             let frames = line.node.counters()["red/r1.in"].rx - frames;
             eprintln!("{by} {to}: {packets} packets came as {frames} frames");
-            // Packets that the sender does not split cost it so much less.
+            // A sender that does not split packets sends far fewer of them.
             assert_eq!(packets < frames / 3, by == "tc", "{packets} packets, {frames} frames");
         }
         assert_eq!(wrong(&line.b) + wrong(&line.a), 0, "{by}: a host has found wrong packets");
@@ -105,7 +105,7 @@ fn a_capture_shows_what_the_router_sees() {
     let options = ["capture", "red/r1.in", "-w", &file, "-f", "tcp"];
     let mut capture = line.node.start(&options);
     capture.wait_for("end with Ctrl-C", Duration::from_secs(5)).expect("a capture");
-    // So slow that nothing is left out.
+    // The rate is so low that the capture omits no packet.
     line.a.iperf("10.0.2.2", 1, &["-b", "20M"]).expect("a result");
     capture.signal(nix::sys::signal::Signal::SIGINT);
     capture.wait(Duration::from_secs(5)).expect("an end");

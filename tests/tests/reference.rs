@@ -21,7 +21,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// All sources of a folder, and of those in it.
+/// All sources of a folder and of its subfolders.
 fn sources(folder: &Path) -> Vec<String> {
     let paths = fs::read_dir(folder).expect("the elements").flatten().map(|entry| entry.path());
     paths
@@ -40,7 +40,7 @@ fn pages() -> BTreeMap<String, String> {
     sources.iter().filter_map(|source| page(source)).collect()
 }
 
-/// The page that a source begins with, if that is an element's.
+/// The page at the beginning of a source, if it is an element's page.
 fn page(source: &str) -> Option<(String, String)> {
     let comment: Vec<&str> = source
         .lines()
@@ -142,7 +142,7 @@ fn the_element_reference_is_current() {
 
 #[test]
 fn every_class_has_a_page_with_all_sections() {
-    // Those of the library, and those that only `europa click` has, or has another form of.
+    // Elements of the library, and those that only `europa click` has, or has in another form.
     let registry = europa_driver::registry();
     let other_names: Vec<&str> = registry.classes().flat_map(|info| info.also).copied().collect();
     let names = registry.classes().map(|info| info.name);

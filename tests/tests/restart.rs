@@ -1,5 +1,5 @@
-//! How long a restarted router does not forward: 50 ms at most are promised, for `europa restart`
-//! and for a kill; and no other router loses a packet.
+//! How long a restarted router does not forward. The promise is 50 ms at most, for `europa restart`
+//! and for a kill; no other router loses a packet.
 
 mod line;
 
@@ -12,7 +12,7 @@ use line::{Line, ROUTER, ports};
 const PROMISED: Duration = Duration::from_millis(50);
 const ROUNDS: usize = 10;
 const RATE: u32 = 20_000;
-/// Of the other tenant's packets, which must all arrive.
+/// Rate of the other tenant's packets, which must all arrive.
 const RATE_BESIDE: u32 = 2_000;
 
 /// A second tenant on the same ports.
@@ -36,8 +36,8 @@ fn router(line: &Line) -> (u64, u64) {
     (red["pid"].as_u64().unwrap_or(0), red["restarts"].as_u64().expect("a number"))
 }
 
-/// The longest time without a packet of a stream while `act` restarts the router, and how many
-/// were lost.
+/// The longest time without a packet of a stream while `act` restarts the router, and the number of
+/// lost packets.
 fn outage(line: &Line, act: impl FnOnce(u64)) -> (Duration, u64) {
     let sink = line.b.sink("10.0.2.2:5000", 1).expect("a sink");
     let stream = line.a.stream("10.0.2.2:5000", 1, RATE, 64).expect("a stream");
@@ -59,7 +59,7 @@ fn outage(line: &Line, act: impl FnOnce(u64)) -> (Duration, u64) {
     (received.longest_gap, received.lost)
 }
 
-/// Prints the outages; the median and the longest.
+/// Prints the outages. Returns the median and the longest.
 fn say(what: &str, outages: &mut [(Duration, u64)]) -> [Duration; 2] {
     outages.sort();
     let median = outages[outages.len() / 2].0;
@@ -100,7 +100,7 @@ fn a_router_is_back_soon_and_others_lose_nothing() {
         line.a.stream("10.9.2.2:6000", 2, RATE_BESIDE, 64).expect("a stream").paced_by(&beside);
     let (mut asked, mut killed) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
-        // A requested restart also clears earlier ends: the next one is not delayed.
+        // A requested restart also clears earlier ends, so the next restart is not delayed.
         asked.push(outage(&line, |_| drop(line.node.run(&["restart", "red/r1"]))));
         killed.push(outage(&line, |pid| drop(run(&["kill", "-9", &pid.to_string()]))));
     }
@@ -114,8 +114,8 @@ fn a_router_is_back_soon_and_others_lose_nothing() {
     received.lost = received.lost.saturating_sub(dropped);
     let outages = [say("asked to restart", &mut asked), say("killed", &mut killed)];
     assert!(received.is_perfect(), "{received:?}");
-    // A shared machine may stand still once for longer than the promise, so that holds for the
-    // median. `europa bench changes` measures the longest outage.
+    // A shared machine may stand still for longer than the promise, so the median must keep it.
+    // `europa bench changes` measures the longest outage.
     for [median, longest] in outages {
         assert!(median <= PROMISED && longest <= PROMISED * 40, "{outages:?}");
     }

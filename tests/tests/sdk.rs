@@ -1,5 +1,6 @@
-//! Data planes built on `sdk/` serve all their interfaces while one of them is flooded, and tell the
-//! switch what they sent. The test is the other end of the pool: receive programs and switch.
+//! Data planes built on `sdk/` serve all their interfaces while one of them is flooded, and tell
+//! the switch which packets they sent. The test plays the other end of the pool: receive program
+//! and switch.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -16,8 +17,8 @@ use nix::fcntl::{F_SETFD, F_SETFL, FdFlag, OFlag, fcntl};
 const SLOTS: u32 = 512;
 const GEOMETRY: Geometry = Geometry { slots: SLOTS, slot_bytes: 2048, interfaces: 2 };
 const PAGE: u64 = 4096;
-/// Packets of the flooded interface that may pass before one of the other is seen. All slots may go
-/// round between two looks, and more while the test has no core.
+/// Packets of the flooded interface that may pass before a packet of the other one is seen. All
+/// slots may circulate once between two checks, and more often while the test has no core.
 const MOST_BEFORE: u64 = 8 * SLOTS as u64;
 
 /// Forwards so slowly that the ring of a flooded interface never runs empty.
@@ -103,7 +104,8 @@ impl Other {
         Other { view, free, rx: [0; 2], tx: [0; 2], fill: 0, bell, _wake, child }
     }
 
-    /// Has a frame come by an interface; whether there was a slot and a place for it.
+    /// Puts a frame into the ring of an interface; returns whether there was a slot and a place for
+    /// it.
     fn arrive(&mut self, interface: usize) -> bool {
         let Some(slot) = self.free.pop() else { return false };
         let word = Word::frame(slot, 256, 64, 0).on(interface as u8);
@@ -115,7 +117,7 @@ impl Other {
         there
     }
 
-    /// Takes what was sent or dropped; how many packets were sent by each interface.
+    /// Takes sent and dropped packets; returns the number of packets sent by each interface.
     fn take(&mut self) -> [u64; 2] {
         let mut sent = [0; 2];
         for ((interface, head), sent) in (0..).zip(&mut self.tx).zip(&mut sent) {
@@ -135,10 +137,10 @@ impl Other {
         sent
     }
 
-    /// Keeps interface 0 full; how many packets have come out by each.
+    /// Keeps interface 0 full; returns the number of packets sent by each interface.
     fn flood(&mut self) -> [u64; 2] {
         let sent = self.take();
-        // One slot stays for the other interface.
+        // One slot stays free for the other interface.
         while self.free.len() > 1 && self.arrive(0) {}
         sent
     }
@@ -146,13 +148,14 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // It may have ended by itself, which the test has seen then.
+        // The program may have ended by itself; the test has then seen that.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The second interface has its turn, and the doorbell rings, while the first is flooded.
+/// Checks that the second interface has its turn, and the doorbell rings, while the first one is
+/// flooded.
 fn serves_both(command: Command) {
     let mut other = Other::start(command);
     let begun = Instant::now();
@@ -174,8 +177,8 @@ fn serves_both(command: Command) {
         patient();
         assert!(served > 0 || before <= MOST_BEFORE, "{before} packets passed before the other's");
     }
-    // No more packets arrive: the program finds its rings empty and sleeps, after it has announced
-    // all sent ones.
+    // No more packets arrive. The program announces all sent packets, finds its rings empty, and
+    // sleeps.
     while other.free.len() < SLOTS as usize {
         other.take();
         patient();

@@ -35,9 +35,9 @@ impl Capturing {
         Capturing { process, file: file.into() }
     }
 
-    /// Ends it as Ctrl-C does; what it said at the end.
+    /// Ends the capture as Ctrl-C does. Returns its file, and the text at its end.
     fn stop(self) -> (PathBuf, String) {
-        // Answers that are still on their way.
+        // Answers may still be on their way.
         sleep(Duration::from_millis(200));
         self.process.signal(Signal::SIGINT);
         let output = self.process.wait(Duration::from_secs(10)).expect("it ends");
@@ -81,9 +81,9 @@ fn counted(before: &BTreeMap<String, Counters>, after: &BTreeMap<String, Counter
     counts
 }
 
-/// The captured packets equal the counted ones: no less than between the beginning and the end of
-/// the capture, and no more than in the moments around, in which hosts may send packets of their
-/// own.
+/// Whether the captured packets match the counters. They are at least those counted from the
+/// beginning to the end of the capture. They are at most those counted a little longer, because
+/// hosts may send packets of their own meanwhile.
 fn same(found: &Counts, inside: &Counts, around: &Counts) -> bool {
     let of = |counts: &Counts, key| counts.get(key).copied().unwrap_or(0);
     found
@@ -114,10 +114,11 @@ fn a_capture_has_every_packet_of_both_directions() {
     assert!(same(&found, &inside, &around), "{said}: {found:?}, not {inside:?} to {around:?}");
     let all: u64 = found.values().sum();
     assert!(all > 10_000, "{found:?}");
-    // Beside them are those that found no room, as a machine that others use may stand still.
+    // The other packets found no room, as the process may stand still on a shared machine.
     let whole = tshark(&file, "frame", &["frame.number"]).expect("a capture file").len();
     assert_eq!(said, format!("{whole} packets captured, 0 lost"));
-    // As the router saw it: an answer comes after its question, checksums are complete.
+    // The capture shows packets as the router sees them: an answer follows its request, checksums
+    // are complete.
     let echo = tshark(&file, "icmp", &["frame.interface_name", "icmp.type", "icmp.seq"]);
     let echo = echo.expect("fields");
     let steps = [("in", "8"), ("out", "8"), ("out", "0"), ("in", "0")];
@@ -130,7 +131,7 @@ fn a_capture_has_every_packet_of_both_directions() {
             assert_eq!(packet, &[&format!("red/r1.{interface}"), kind, &seq]);
         }
     }
-    // A packet without room is dropped before that.
+    // A packet without room is dropped before its checksum is completed.
     let bad = "(tcp.checksum.status == 0 || udp.checksum.status == 0) \
                && !(frame.comment contains \"dropped\")";
     let checked = europa_tests::run(&[
@@ -146,7 +147,7 @@ fn a_capture_has_every_packet_of_both_directions() {
         bad,
     ]);
     assert_eq!(checked.expect("tshark").stdout, "");
-    // Without a file, a line each; filters are pcap filters.
+    // Without a file, the command prints a line for each packet; filters are pcap filters.
     let mut process =
         line.node.start(&["capture", "red/r1.out", "-f", "icmp[icmptype] == 0", "-c", "2"]);
     process.wait_for("end with Ctrl-C", Duration::from_secs(5)).expect("a capture");
@@ -245,10 +246,10 @@ fast_path: {builtin: ipv4}
         let _ = capturing.process.wait(Duration::from_secs(5)).expect("killed");
         sleep(Duration::from_millis(50));
     }
-    // Blue's stream goes another way than red's flood, by the same ports.
+    // Blue's stream uses blue's router, and the same ports as red's flood.
     line.b.ip(&["address", "add", "10.0.2.9/32", "dev", "eth0"]).expect("an address");
     line.a.route("10.0.2.9/32", "10.0.1.3").expect("a route");
-    // Neighbours are known before the flood.
+    // Hosts know their neighbours before the flood.
     for to in ["10.0.2.9", "10.0.2.2"] {
         assert!(line.a.ping(to, 2, &[]).expect("a ping").is_perfect());
     }
@@ -271,9 +272,9 @@ fast_path: {builtin: ipv4}
         .collect();
     let [captured, lost, rate] = numbers[..] else { panic!("{said}") };
     assert!(said.ends_with("over the rate") && lost == rate, "{said}");
-    // 1000 a second, and what may come at once.
+    // 1000 packets a second, and a burst at the beginning.
     assert!((2_000..20_000).contains(&captured), "{said}");
-    // The flood's own losses, red's ring being full, have passed the tap too.
+    // Packets of the flood that were lost because red's ring was full have passed the tap too.
     let red = |counters: &BTreeMap<String, Counters>| -> u64 {
         let red = counters.iter().filter(|(name, _)| name.starts_with("red/"));
         red.map(|(_, count)| count.rx + count.tx + count.drops.values().sum::<u64>()).sum()
@@ -284,7 +285,7 @@ fast_path: {builtin: ipv4}
     assert_eq!(in_file as u64, captured);
 }
 
-/// Runs `europa trace` while `send` sends; what it printed.
+/// Runs `europa trace` while `send` sends; returns the output.
 fn traced(line: &Line, arguments: &[&str], send: impl FnOnce()) -> String {
     let mut process = line.node.start(&[&["trace", "red/r1"], arguments].concat());
     process.wait_for("end with Ctrl-C", Duration::from_secs(5)).expect("a trace");
@@ -294,7 +295,7 @@ fn traced(line: &Line, arguments: &[&str], send: impl FnOnce()) -> String {
     output.stdout
 }
 
-/// Whether the lines come in this order, others between them.
+/// Whether the texts come in this order, possibly with others between them.
 fn in_order(text: &str, wanted: &[&str]) -> bool {
     let mut lines = text.lines();
     wanted.iter().all(|word| lines.any(|line| line.contains(word)))
@@ -357,14 +358,14 @@ fn single_packets_are_followed() {
         json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let received = steps.iter().filter(|step| step["what"]["received"].is_object());
     assert_eq!(received.count(), 2, "{json}");
-    // No capture is on any more: the router forwards at the former rate.
+    // No capture runs any more: the router forwards at the former rate.
     assert_eq!(line.node.run(&["read", "red/r1", "trace"]).trim(), EMPTY);
     let output = line.node.attempt(&["trace", "red/none"]);
     let named = "there is no router red/none; there are: red/r1";
     assert!(output.stderr.contains(named), "{}", output.stderr);
 }
 
-/// The value of the handler `trace` when nothing is followed.
+/// The value of the handler `trace` when no packet is followed.
 const EMPTY: &str = r#"{"left":0,"under_way":0,"lost":0,"events":[]}"#;
 
 #[test]
@@ -413,7 +414,7 @@ fn drawings_name_everything() {
         (&elements_file, &["route :: ", "class0 :: Classifier", "ttl1 :: DecIPTTL", " packets"]),
     ] {
         let svg = std::fs::read_to_string(file).expect("a drawing");
-        // It is well-formed XML, and has no two boxes in one place.
+        // The picture is well-formed XML, and has no two boxes in one place.
         let check = format!(
             "import xml.etree.ElementTree as xml\n\
              root = xml.parse({file:?}).getroot()\n\
@@ -464,7 +465,7 @@ fn a_capture_is_read_from_a_pipe_and_shows_what_links_lose() {
     ));
     let (a, b) = (node.host("a"), node.host("b"));
     let _ = a.ping("10.0.2.2", 5, &[]).expect("a ping");
-    // As a user types it: the program behind the pipe reads while packets come.
+    // The command is as a user types it: the program behind the pipe reads while packets come.
     let program = europa_tests::europa();
     let command = format!(
         "{} --instance {} capture red/r1 -w - | tshark -n -l -r - -T fields -E separator=\\| \
@@ -488,7 +489,7 @@ fn a_capture_is_read_from_a_pipe_and_shows_what_links_lose() {
     sleep(Duration::from_millis(300));
     let received = sink.stop(sent);
     let after = (lost("a.eth0"), lost("red/r1.b"));
-    // The capture ends when its node does; what reads the pipe has everything by then.
+    // The capture ends with its node; the reader of the pipe has all packets by then.
     node.run(&["down"]);
     let output = process.wait(Duration::from_secs(10)).expect("it ends");
     let count = |interface: &str, direction: &str, what: &str| {

@@ -1,4 +1,4 @@
-//! Slow paths change while they run: files are read again, programs go on, and what fails is seen.
+//! Slow paths change while they run: programs read files again and run on, and failures are shown.
 
 mod slow;
 
@@ -12,7 +12,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use slow::{linux, program, programs, reach, router_pid, turn, wait};
 
-/// r1 with FRR and r2 with BIRD, which tell each other their routes.
+/// r1 with FRR and r2 with BIRD, which exchange routes.
 fn example() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/two-routers.yaml");
     fs::read_to_string(path).expect("the example")
@@ -27,7 +27,7 @@ fn router(name: &str, slow: &str) -> String {
     )
 }
 
-/// The same, with a host at the other end of its link.
+/// The same router, with a host at the other end of its link.
 fn joined(name: &str, slow: &str) -> String {
     let router = router(name, slow);
     format!("---\nkind: host\nname: peer-{name}\ninterfaces: {{eth0: {{link: {name}}}}}\n{router}")
@@ -47,7 +47,7 @@ fn inside(node: &Node, router: &str, script: &str) -> String {
     node.run(&["exec", router, "sh", "-c", script])
 }
 
-/// Programs by name and process: the same as long as none is started again.
+/// Programs by name and process: the list stays the same while none is restarted.
 fn running(node: &Node, router: &str) -> Vec<(i32, String)> {
     let mut all = programs(node, router);
     // The parent of its program stays the same during that time.
@@ -83,7 +83,7 @@ fn n04_frr_and_bird_read_their_files_again_and_keep_their_adjacencies() {
     let shown = inside(&node, "lab/r2", "birdc -s /run/bird.ctl show ospf interface");
     assert!(shown.contains("Cost: 90"), "{shown}");
 
-    // A mistake is reported, and the change taken back.
+    // A mistake is reported, and the node undoes the change.
     let wrong = bird.replace(" ip ospf cost 15\n", " ip ospf cost 15\n         ip ospf nonsense\n");
     let output = apply(&wrong);
     assert!(!output.status.success(), "{}", output.stdout);
@@ -99,7 +99,7 @@ fn n04_frr_and_bird_read_their_files_again_and_keep_their_adjacencies() {
     assert!(alice.ping("10.2.0.2", 3, &[]).expect("a ping").is_perfect());
 }
 
-/// Its daemons would never tell another zebra of their routes.
+/// FRR's daemons would never tell another zebra about their routes, so they restart with it.
 #[test]
 fn n05_who_needs_zebra_is_started_again_with_it() {
     skip_without!("ping", "bird", "vtysh");
@@ -136,7 +136,7 @@ fn a_changed_file_concerns_the_programs_that_use_it() {
     skip_without!("ip");
     let _turn = turn();
     let node = Node::new(None);
-    // Each writes down its start, or its signals.
+    // Each program records its start, or its signals.
     let slow = |a: &str, b: &str| {
         format!(
             "  files:\n    - {{path: /run/a.conf, text: \"{a}\"}}\n\
@@ -213,7 +213,7 @@ fn n05_programs_and_commands_that_fail_are_seen() {
     assert!(program(&node, "s/r", "sleep").is_none(), "what it needs has failed");
 }
 
-/// A data plane that cannot run: `apply` and `restart` report it.
+/// A data plane cannot run: `apply` and `restart` report it.
 #[test]
 fn n05_a_data_plane_that_ends_at_once_is_refused() {
     skip_without!("ip");
@@ -230,7 +230,7 @@ fn n05_a_data_plane_that_ends_at_once_is_refused() {
     assert!(node.run(&["get", "routers"]).contains("s/r"));
 }
 
-/// Nothing of one router is seen, stopped or counted by another one.
+/// No router sees, stops or counts objects of another router.
 #[test]
 fn n09_routers_share_no_processes_and_no_users() {
     skip_without!("ip", "python3");
@@ -254,18 +254,19 @@ fn n09_routers_share_no_processes_and_no_users() {
     }
     let others = inside(&node, "s/b", all);
     assert!(!others.contains("4711") && !others.contains("s/a"), "{others}");
-    // By the number that the host knows, and by any that it could have there.
+    // The host tries the number that it knows, and every number that the process could have there.
     let output = node.attempt(&["exec", "s/b", "sh", "-c", &format!("kill -9 {pid}; kill -9 -1")]);
     assert!(!output.status.success(), "{}", output.stdout);
     assert_eq!(mine().expect("a program").0, pid, "it goes on");
-    // A shell of its own can.
+    // A shell of the router can.
     let find =
         "for p in /proc/[0-9]*; do [ \"$(cat $p/comm)\" = sleep ] && echo ${p#/proc/}; done; true";
     let number = inside(&node, "s/a", find);
     inside(&node, "s/a", &format!("kill -9 {}", number.trim()));
     wait("another one", Duration::from_secs(10), || mine().is_some_and(|(now, _)| now != pid));
 
-    // Pages of pipes are counted by user: a user at the limit gets pipes of two pages at most.
+    // The kernel counts pages of pipes by user: a user at the limit gets pipes of two pages at
+    // most.
     let size = "python3 -c 'import fcntl, os; print(fcntl.fcntl(os.pipe()[0], 1032))'";
     assert_eq!(inside(&node, "s/b", size).trim(), "65536");
     let user = |router: &str| {
@@ -275,7 +276,7 @@ fn n09_routers_share_no_processes_and_no_users() {
     assert_ne!(user("s/a"), user("s/b"));
 }
 
-/// Programs that do not want to end are waited for beside all else.
+/// The node waits for programs that do not end beside all its other work.
 #[test]
 fn programs_that_ignore_signals_hold_nobody_up() {
     skip_without!("ip");
@@ -299,7 +300,7 @@ fn programs_that_ignore_signals_hold_nobody_up() {
     let took = begun.elapsed();
     println!("two routers with eight stubborn programs are gone after {took:?}");
     assert!(took < Duration::from_millis(1500), "{took:?}");
-    // Another one of the same name has programs of its own, and only those.
+    // Another router of the same name has only programs of its own.
     node.run(&["apply", &node.file("both.yaml", &both)]);
     wait("all programs again", Duration::from_secs(15), || up("s/x") == 4 && up("s/y") == 4);
     node.run(&["apply", &node.file("calm.yaml", &calm)]);

@@ -1,10 +1,11 @@
-//! A router's fast path against its Linux: the same router with it and as a plain namespace, the
-//! same settings, the same packets. The packets that leave by each interface must be the same.
+//! Compares a router's fast path with its Linux. The same router runs with the fast path and as a
+//! plain namespace, with the same settings and the same packets. The packets that leave by each
+//! interface must be the same.
 //!
-//! `EUROPA_DIFFERENTIAL` says how many runs there are, `EUROPA_SEED` with which seed they begin, and
-//! `EUROPA_KIND` the subject, or a part of the command, of the only settings that are tried. Each
-//! [`RUNS`] seeds are a block with routers of their own; [`PAIRS`] blocks run at the same time. A
-//! difference names the first seed of its block: to begin there repeats it.
+//! `EUROPA_DIFFERENTIAL` is the number of runs, `EUROPA_SEED` the first seed. `EUROPA_KIND` is the
+//! subject, or a part of the command, of the only settings that are tried. Each [`RUNS`] seeds are
+//! a block with routers of their own; [`PAIRS`] blocks run at the same time. A message about a
+//! difference names the first seed of its block: a run that begins there repeats it.
 
 #[path = "differential/far.rs"]
 mod far;
@@ -26,21 +27,21 @@ use pair::Pair;
 use random::Random;
 use settings::Setting;
 
-/// Runs in `make test`.
+/// Number of runs in `make test`.
 const USUAL: u64 = 100;
 /// Packets of each run.
 const PACKETS: u16 = 24;
-/// From one setting to the next, as neighbours in the list are alike: a prime number, so that all
-/// have their turn.
+/// Distance from one setting to the next, because neighbours in the list are alike. It is a prime
+/// number, so that every setting has its turn.
 const STRIDE: usize = 7919;
-/// One run of so many has a second setting.
+/// One run of this many has a second setting.
 const ALONE: usize = 3;
 /// Runs of a block.
 const RUNS: u64 = 25;
 /// Blocks at the same time: each of them mostly waits.
 const PAIRS: u64 = 4;
 
-/// A number from the environment.
+/// Reads a number from the environment.
 fn number(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
@@ -50,7 +51,7 @@ fn number(name: &str, usual: u64) -> u64 {
 struct Outcome {
     /// Runs that were compared.
     runs: u64,
-    /// Settings that are impossible here, and why.
+    /// Settings that are impossible here, with the reason.
     unable: BTreeMap<&'static str, String>,
     /// Settings that were compared, by subject.
     kinds: BTreeMap<&'static str, BTreeSet<&'static str>>,
@@ -153,7 +154,7 @@ fn choose(seed: u64, random: &mut Random) -> Vec<&'static Setting> {
     chosen
 }
 
-/// The setting and the program that it needs, if this is not installed.
+/// The setting and the program that it needs, if the program is not installed.
 fn lacks(setting: &'static Setting) -> Option<(&'static str, String)> {
     let is_missing = |program: &&&str| {
         europa_tests::run(&["sh", "-c", &format!("command -v {program}")]).is_err()

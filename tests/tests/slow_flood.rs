@@ -1,4 +1,4 @@
-//! Routing protocols of a slow path while packets flood it that only Linux can answer.
+//! Routing protocols of a slow path, during a flood of packets that only Linux can answer.
 
 #[path = "differential/far.rs"]
 mod far;
@@ -16,10 +16,10 @@ use slow::wait;
 
 /// Packets that a host sends each millisecond.
 const BURST: usize = 60;
-/// How long a flood lasts.
+/// Duration of a flood.
 const FLOOD: Duration = Duration::from_secs(5);
-/// A machine that stands still for 300 ms ends a session of BFD as well: one flood of so many must
-/// pass without that.
+/// Number of floods. In one of them no BFD session may end. A machine that stands still for 300 ms
+/// ends a session as well.
 const TRIES: usize = 3;
 
 /// Two routers with OSPF and BFD between them, and a host behind each: h1 - r1 - r2 - h2.
@@ -66,7 +66,7 @@ fn ask(node: &Node, router: &str, command: &str) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_default()
 }
 
-/// Times that the session of BFD with the other router went down; `None` without one that is up.
+/// How many times the BFD session with the other router went down; `None` if no session is up.
 fn failures(node: &Node, router: &str) -> Option<u64> {
     let peers = ask(node, router, "show bfd peers");
     let peer = peers.as_array()?.first()?;
@@ -90,19 +90,20 @@ fn mac(node: &Node, router: &str, device: &str) -> MacAddr {
     text.trim().parse().expect("an Ethernet address")
 }
 
-/// Sends a frame again and again by a host's interface, until told to stop. Returns how often.
+/// Sends a frame repeatedly by a host's interface, until `stop` is set. Returns the number of
+/// frames.
 fn flood(host: &Namespace, frame: &[u8], stop: &AtomicBool) -> u64 {
     let sender = Far::sender(host.name(), "eth0");
     let mut sent = 0;
     while !stop.load(Ordering::Relaxed) {
         sent += (0..BURST).filter(|_| sender.try_send(frame)).count() as u64;
-        // The flood of another machine would take no time of the daemons.
+        // The pause stands for a flood from another machine, which takes no time from the daemons.
         std::thread::sleep(Duration::from_millis(1));
     }
     sent
 }
 
-/// Packets over the limit that a router did not give to Linux.
+/// Packets over the limit, which a router did not give to Linux.
 fn policed(node: &Node, router: &str) -> u64 {
     let told = node.run(&["read", router, "police.drops"]);
     let line = told.lines().find(|line| line.ends_with(" exceptions"));
@@ -119,8 +120,8 @@ fn ospf_and_bfd_survive_a_flood_of_exceptions() {
         let has_bfd = |router: &&str| failures(&node, router).is_some();
         routers.iter().all(|router| has_bfd(router) && is_adjacent(&node, router))
     });
-    // At the end of their time at r1: at once from h1, and one router later from h2. So they come by
-    // both interfaces, also by that of the protocols.
+    // The time to live of these packets ends at r1. Those of h1 have a TTL of 1, those of h2 a TTL
+    // of 2. So they arrive by both interfaces, also by that of the protocols.
     let near = Frame::new(MacAddr([2, 0, 0, 0, 0, 9]), mac(&node, "s.r1", "lan"));
     let near = near.ipv4([10, 1, 0, 2], [10, 2, 0, 2]).ttl(1).udp(1000, 7000, b"data");
     let far = Frame::new(MacAddr([2, 0, 0, 0, 0, 9]), mac(&node, "s.r2", "lan"));

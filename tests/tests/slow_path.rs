@@ -1,5 +1,5 @@
-//! Slow paths with real routing daemons: FRR and BIRD converge through fast paths, and what
-//! Linux knows is in the fast path, whatever happens.
+//! Slow paths with real routing daemons: FRR and BIRD converge through fast paths, and the fast
+//! path always has the routes that Linux knows.
 
 mod slow;
 
@@ -67,7 +67,7 @@ fn stream<T>(
     (result, sink.stop(sent))
 }
 
-/// A stream while nothing happens: nothing of it may be lost.
+/// Sends a stream while nothing changes: it must lose nothing.
 fn calm(a: &Namespace, b: &Namespace, number: u64, when: &str) {
     let sink = b.sink("10.3.0.2:7000", number).expect("a sink");
     let stream = a.stream("10.3.0.2:7000", number, 2000, 200).expect("a stream").paced_by(&sink);
@@ -76,15 +76,15 @@ fn calm(a: &Namespace, b: &Namespace, number: u64, when: &str) {
     assert!(received.is_perfect(), "{when}: {received:?}");
 }
 
-/// Waits until fast paths have all routes of their Linux. Until then Linux forwards, and later
-/// packets overtake by the fast path.
+/// Waits until fast paths have all routes of their Linux. Before that Linux forwards, and later
+/// packets overtake on the fast path.
 fn agree(node: &Node) {
     for (router, interfaces) in ROUTERS {
         compare(node, router, interfaces);
     }
 }
 
-/// One topology for all of it: to converge takes the daemons ten seconds.
+/// One topology for all tests: the daemons need ten seconds to converge.
 #[test]
 fn frr_and_bird_converge_reroute_and_survive() {
     skip_without!("ping", "bird", "vtysh");
@@ -107,7 +107,7 @@ fn frr_and_bird_converge_reroute_and_survive() {
         compare(&node, router, interfaces);
     }
 
-    // All of the Internet, or a sixth of it.
+    // All prefixes of the Internet, or a sixth of them.
     let file = node.directory().join("slow/internet.isp/root/tmp/full.conf");
     fs::write(file, provider(&example)).expect("a configuration");
     let start = Instant::now();
@@ -142,7 +142,7 @@ fn frr_and_bird_converge_reroute_and_survive() {
     a_router_is_killed(&node, &a, &b);
     a_daemon_is_killed(&node);
 
-    // A node that is killed takes nothing along that its end would not have.
+    // The kill of a node ends no more than the node's own processes.
     let pids: Vec<i32> = ROUTERS
         .iter()
         .flat_map(|(router, _)| programs(&node, router))
@@ -161,7 +161,7 @@ fn frr_and_bird_converge_reroute_and_survive() {
     assert_eq!(before.new_ones().expect("a look"), Vec::<String>::new());
 }
 
-/// Traffic goes the other way round, and back.
+/// The traffic takes the other way round, and later returns.
 fn a_link_fails(node: &Node, a: &Namespace, b: &Namespace) {
     // For a moment there may be no route at all.
     let goes_by = |interface: &str| {
@@ -226,7 +226,7 @@ fn a_router_is_killed(node: &Node, a: &Namespace, b: &Namespace) {
     assert!(received.longest_gap < Duration::from_secs(2), "{received:?}");
 }
 
-/// It is started again, and what it knew is learned again.
+/// The daemon is started again, and learns its routes again.
 fn a_daemon_is_killed(node: &Node) {
     let old = program(node, "red/r1", "ospfd").expect("ospfd");
     kill(Pid::from_raw(old), Signal::SIGKILL).expect("a kill");

@@ -1,4 +1,4 @@
-//! The decisions of a router's Linux hold in its fast path: how soon, and how they appear.
+//! Decisions of a router's Linux take effect in its fast path: how soon, and how they appear.
 
 #[path = "differential/far.rs"]
 mod far;
@@ -43,7 +43,7 @@ impl Bench {
         let far = (0..2).map(|n| {
             let host = node.host(&format!("h{n}"));
             host.sysctl("net.ipv6.conf.all.disable_ipv6", "1").expect("a setting");
-            // The far end answers for it.
+            // The far end answers for this address.
             host.ip(&["addr", "flush", "dev", "eth0"]).expect("no addresses");
             host.ip(&["link", "set", "eth0", "arp", "off"]).expect("no ARP");
             Far::new(host.name(), "eth0", n)
@@ -56,7 +56,7 @@ impl Bench {
         });
         let own = own.collect();
         let bench = Bench { node, linux, far, own };
-        // Until the neighbour is known Linux forwards, which proves nothing.
+        // Linux forwards until it knows the neighbour, which proves nothing about the fast path.
         bench.wait("the fast path forwards", || {
             bench.send(&bench.packet(64));
             bench.read("forward1.count") != "0" && !bench.read("gate0.policy").contains("all ")
@@ -90,13 +90,14 @@ impl Bench {
         self.linux.run(&["sh", "-c", line]).expect("a setting");
     }
 
-    /// Packets of one flow of their own number, too long for an MTU of 1300.
+    /// A packet of one flow with this number, too long for an MTU of 1300.
     fn numbered(&self, number: u16) -> Vec<u8> {
         let frame = Frame::new(mac(0, 2), self.own[0]).ipv4([10, 0, 0, 2], [10, 0, 1, 2]);
         frame.ttl(64).flags_fragment(0x4000).udp(number, 7000, &[0; 1372])
     }
 
-    /// How long packets pass by eth1 after the beginning and after the end of a command that forbids it.
+    /// How long packets pass by eth1 after the beginning and after the end of a command that
+    /// forbids them.
     fn passes_for(&self, forbid: &str) -> [Duration; 2] {
         self.far[1].forget();
         let mut sent = Vec::new();
@@ -114,7 +115,7 @@ impl Bench {
             command.join().expect("a setting")
         });
         std::thread::sleep(Duration::from_millis(5));
-        // Of a UDP packet, the source port.
+        // The source port of a UDP packet.
         let number = |frame: &Vec<u8>| Some(u16::from_be_bytes(*frame.get(34..)?.first_chunk()?));
         let last = self.far[1].heard().iter().filter_map(number).max().unwrap_or(0);
         let last = sent.get(usize::from(last).wrapping_sub(1)).copied().unwrap_or_default();
@@ -133,7 +134,7 @@ impl Bench {
     }
 }
 
-/// The longest of some times but one in a hundred.
+/// The longest of some times, without the longest hundredth of them.
 fn p99(mut times: Vec<Duration>) -> Duration {
     times.sort_unstable();
     times[(times.len() * 99).div_ceil(100).saturating_sub(1)]
@@ -161,11 +162,12 @@ const CHANGES: &[(&str, &str, &str)] = &[
 
 /// Changes of each kind.
 const TIMES: usize = 25;
-/// Packets are sent for so long.
+/// Time for which packets are sent.
 const WATCH: Duration = Duration::from_millis(120);
 /// The bound of a change.
 const LONGEST: Duration = Duration::from_millis(50);
-/// A machine that stands still is no fault of the router: the best of so many measurements counts.
+/// A machine that stands still is no fault of the router: the best of this many measurements
+/// counts.
 const MEASUREMENTS: usize = 3;
 
 #[test]
@@ -232,7 +234,7 @@ fn what_goes_to_linux_is_told_and_counted() {
     bench.wait("no reason", || !bench.read("gate0.policy").contains("nftables"));
     let events = bench.node.run(&["events"]);
     assert!(events.contains("IPv4: nftables has a forward hook, no more"), "{events}");
-    // A megabit a second is what Linux lets through, not what the fast path could.
+    // Linux lets one megabit a second through; the fast path alone would let more through.
     bench.far[1].forget();
     let payload = [0; 1000];
     let frame = Frame::new(mac(0, 2), bench.own[0]).ipv4([10, 0, 0, 2], [10, 0, 1, 2]);
@@ -304,7 +306,7 @@ fn a_flood_of_exceptions_does_not_end_bfd() {
         let host = bench.node.host("h0");
         let (stop, packet) = (Arc::clone(&stop), bench.packet(1));
         std::thread::spawn(move || {
-            // A far end of its own: it does not listen, which takes time.
+            // This far end does not listen, because listening takes time.
             let flood = Far::sender(host.name(), "eth0");
             let mut sent = 0u64;
             while !stop.load(Ordering::Relaxed) {

@@ -80,7 +80,7 @@ fn own_addresses_answer_like_any_linux() {
          \x20 run:\n\
          \x20   - {{name: sshd, command: [/usr/sbin/sshd, -D, -e, -f, /run/sshd_config]}}\n\
          \x20   - {{name: web, command: [python3, -m, http.server, \"80\", --bind, \"::\", --directory, /run/www]}}\n",
-        // Users of the router's own, whatever the machine has.
+        // The router's own users, independent of the machine's.
         block("root:x:0:0::/run:/bin/sh\nsshd:x:100:65534::/run/sshd:/usr/sbin/nologin\n"),
         block(&read("host")),
         block(&read("user.pub")),
@@ -93,12 +93,12 @@ fn own_addresses_answer_like_any_linux() {
     drop(host_key);
     let (node, a, b) = up(&slow);
 
-    // Those of both routers, near and far.
+    // The addresses of both routers, near and far.
     for to in ["10.1.0.1", "10.12.0.1", "10.12.0.2", "fd00:1::1", "fd00:12::1", "fd00:12::2"] {
         let ping = a.ping(to, 3, &[]).expect("a ping");
         assert!(ping.is_perfect(), "{to}: {ping:?}");
     }
-    // Each router answers once, as its time to live is counted down once.
+    // Each router answers once, because it lowers the time to live once.
     for (to, by) in [
         ("10.3.0.2", &["10.1.0.1", "10.12.0.2", "10.3.0.2"][..]),
         ("10.12.0.2", &["10.1.0.1", "10.12.0.2"]),
@@ -107,7 +107,7 @@ fn own_addresses_answer_like_any_linux() {
         ("fd00:12::2", &["fd00:1::1", "fd00:12::2"]),
     ] {
         for way in ["-U", "-I"] {
-            // Linux answers a flood of errors with fewer: one at a time.
+            // Linux limits its errors, so the packets are sent one at a time.
             let trace =
                 a.run(&["traceroute", "-n", "-q", "1", "-N", "1", way, to]).expect("a trace");
             let hops: Vec<&str> = trace
@@ -140,7 +140,7 @@ fn own_addresses_answer_like_any_linux() {
         let said = a.attempt(Duration::from_secs(10), &ssh).expect("a session");
         assert_eq!(said.stdout, "r1\n0\n1500\n", "{}", said.stderr);
         assert!(said.stderr.contains("Read-only file system"), "{}", said.stderr);
-        // A terminal, like that of a login.
+        // The program gets a terminal, like that of a login.
         let terminal = a
             .attempt(
                 Duration::from_secs(10),
@@ -158,7 +158,7 @@ fn own_addresses_answer_like_any_linux() {
         assert_eq!(page.stdout, "hello from a router", "{url}");
     }
 
-    // A static route more: neither the router's process nor its programs notice.
+    // The document gets a static route: neither the router's process nor its programs notice.
     let (pid, before) = (router_pid(&node, "s/r1"), programs(&node, "s/r1"));
     let sink = b.sink("10.3.0.2:7000", 1).expect("a sink");
     let stream = a.stream("10.3.0.2:7000", 1, 5000, 200).expect("a stream").paced_by(&sink);
@@ -179,7 +179,7 @@ fn own_addresses_answer_like_any_linux() {
     compare(&node, "s/r1", INTERFACES);
 }
 
-/// Root of a slow path has all that it needs there, and nothing of the host.
+/// Root of a slow path has all rights that it needs there, and none on the host.
 #[test]
 fn root_there_is_nobody_here() {
     skip_without!("ping");
@@ -213,7 +213,7 @@ fn root_there_is_nobody_here() {
         let output = inside(script);
         assert!(!output.status.success(), "{script}: {}", output.stdout);
     }
-    // The host is as it was.
+    // The host's setting is unchanged.
     let ttl = fs::read_to_string("/proc/sys/net/ipv4/ip_default_ttl").expect("a setting");
     assert_eq!(ttl, "64\n");
 }
@@ -301,7 +301,7 @@ fn mistakes_are_refused_before_anything_is_done() {
         let output = node.attempt(&["up", &file]);
         assert!(!output.status.success(), "{slow}");
         assert!(output.stderr.contains(wanted), "{slow}: {}", output.stderr);
-        // Where it is, underlined, with a word about it.
+        // The message has the place, the underlined text, and an explanation.
         assert!(output.stderr.contains("wrong.yaml:"), "{slow}: {}", output.stderr);
         assert!(output.stderr.contains("slow_path: "), "{slow}: {}", output.stderr);
     }

@@ -1,4 +1,4 @@
-//! Routes of a slow path's Linux in the fast path: how fast, and how right.
+//! Routes of a slow path's Linux in the fast path: speed and correctness.
 
 mod slow;
 
@@ -12,7 +12,7 @@ use slow::{compare, count, linux, reach, router_pid, turn, wait};
 
 const INTERFACES: &[&str] = &["eth0", "eth1"];
 
-/// A router between two hosts; `more` of it are lines of its configuration.
+/// A router between two hosts; `more` are further lines of its configuration.
 fn up(more: &str) -> Node {
     let node = Node::new(None);
     let mut text = format!(
@@ -42,7 +42,7 @@ fn up(more: &str) -> Node {
     node
 }
 
-/// Carries out lines of `ip` in the router's Linux; some may fail.
+/// Runs lines of `ip` in the router's Linux; some may fail.
 fn batch(node: &Node, lines: &str) {
     let file = node.file("batch", lines);
     let namespace = linux(node, "s/r");
@@ -79,7 +79,7 @@ fn a_hundred_thousand_routes_a_second() {
     );
     compare(&node, "s/r", INTERFACES);
 
-    // A new process learns all of them at once: only the mirror's own speed counts.
+    // A new process learns all routes at once, so only the mirror's own speed counts.
     let old = router_pid(&node, "s/r").expect("a process");
     let start = Instant::now();
     kill(Pid::from_raw(old), Signal::SIGKILL).expect("a kill");
@@ -97,7 +97,7 @@ fn a_hundred_thousand_routes_a_second() {
     assert!(ROUTES as f64 / seconds > 100_000.0, "{seconds} s");
 }
 
-/// A small random number generator: what fails can be done again.
+/// A small random number generator with a seed: a failed run can be repeated.
 struct Random(u64);
 
 impl Random {
@@ -133,13 +133,13 @@ fn flapping_routes_end_up_as_in_linux() {
         let entries = compare(&node, "s/r", INTERFACES);
         println!("round {round}: {changes} changes so far, {entries} entries, all as in Linux");
     }
-    // And nothing is left when all has gone.
+    // Nothing is left after the last route is removed.
     run(&["ip", "-netns", linux(&node, "s/r").name(), "route", "flush", "root", "20.0.0.0/6"])
         .expect("a flush");
     compare(&node, "s/r", INTERFACES);
 }
 
-/// One thing that happens to routes.
+/// A random change of routes.
 fn line(random: &mut Random, to: &mut String) {
     let verbs = ["add", "add", "replace", "replace", "change", "append", "del", "del"];
     let verb = random.of(&verbs);
@@ -208,7 +208,7 @@ fn a_router_inside_the_switch_learns_them_as_well() {
     routes(&node, "add", ROUTES);
     wait("all routes", Duration::from_secs(20), || count(&node, "s/r") >= base + ROUTES);
     compare(&node, "s/r", INTERFACES);
-    // Through it, and to its own addresses, which its Linux answers.
+    // Packets pass through the router; its Linux answers packets to its own addresses.
     let host = node.host("h0");
     let reached = |when: &str| {
         for to in ["10.0.1.2", "fd00:1::2", "10.0.0.1", "fd00:0::1"] {
@@ -218,7 +218,7 @@ fn a_router_inside_the_switch_learns_them_as_well() {
         }
     };
     reached("at first");
-    // Another switch has it learn all of them again.
+    // A new switch makes the router learn all routes again.
     let restarts = || node.stats()["switch_restarts"].as_u64().expect("a number");
     let before = restarts();
     node.kill("switch");

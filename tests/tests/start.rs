@@ -1,8 +1,8 @@
-//! How soon a router forwards after it was started: 30 ms are promised.
+//! How soon a router forwards after its start: the promise is 30 ms.
 //!
-//! A stream of 20,000 packets a second runs while the router is killed. The node's log
-//! says when it starts the new process, the capture behind the router when the first
-//! packet came through it; both by the same clock.
+//! A stream of 20,000 packets a second runs while the router is killed. The node's log has the time
+//! at which it starts the new process. The capture behind the router has the time of the first
+//! packet. Both use the same clock.
 
 mod line;
 
@@ -80,7 +80,7 @@ fn a_router_forwards_soon_after_its_start() {
     drop(stream);
     say("from the start of a router to its first forwarded packet", &mut from_start);
     say("from its end, with the pauses before it is tried again", &mut from_end);
-    // The machine may be busy with other tests; one undisturbed start shows what it takes.
+    // Other tests may load the machine; one undisturbed start shows the time that it takes.
     assert!(from_start[0] <= PROMISED, "{from_start:?}");
     assert!(from_start[2] <= 10 * PROMISED, "{from_start:?}");
 }

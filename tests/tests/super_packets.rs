@@ -1,4 +1,4 @@
-//! TCP through routers in packets that are cut into segments only behind them, or never.
+//! TCP through routers in super-packets, which are cut into segments behind the routers, or never.
 
 mod line;
 
@@ -7,7 +7,7 @@ use std::time::Duration;
 use europa_tests::{Namespace, skip_without};
 use line::{Line, ROUTER, ports};
 
-/// 200 MB.
+/// Bytes of a transfer, 200 MB.
 const BYTES: u64 = 200_000_000;
 
 const SERVE: &str = "import hashlib, socket, sys\n\
@@ -34,7 +34,7 @@ fn transfer(from: &Namespace, to: &Namespace, at: &str, bytes: u64) {
     assert_eq!(received.trim_start_matches("ready\n"), sent.stdout, "{at}: other bytes arrived");
 }
 
-/// Packets that a host has found wrong.
+/// Packets that a host has counted as wrong.
 fn wrong(host: &Namespace) -> u64 {
     let text = host.run(&["nstat", "-az", "--json"]).expect("counters").stdout;
     let all: serde_json::Value = serde_json::from_str(&text).expect("JSON");
@@ -43,8 +43,8 @@ fn wrong(host: &Namespace) -> u64 {
     names.iter().map(|name| count(name)).sum()
 }
 
-/// Packets that a router has taken from its rings; a super-packet is one. All equations of
-/// packets hold.
+/// Packets that a router has taken from its rings; a super-packet counts as one. Checks that all
+/// equations of packets hold.
 fn taken(line: &Line, router: &str) -> u64 {
     let said = line.node.run(&["doctor", "--live"]);
     let received = said.lines().find_map(|line| line.split(&format!("{router}: received ")).nth(1));
@@ -63,8 +63,8 @@ fn through(line: &Line) -> f64 {
     through_one(line, "red/r1")
 }
 
-/// Transfers in both families and both directions through a router. The part of the frames that
-/// came to it as packets of their own.
+/// Transfers in both families and both directions through a router. Returns the part of the frames
+/// that reached the router as packets of their own.
 fn through_one(line: &Line, router: &str) -> f64 {
     let before = (taken(line, router), frames(line, router));
     for (from, to, at) in [(&line.a, &line.b, "10.0.2.2"), (&line.b, &line.a, "fd00:1::2")] {
@@ -166,7 +166,7 @@ fn a_graph_whose_elements_do_not_keep_them_gets_segments() {
     line.node.up(&click("Counter ->"));
     neighbours(&line);
     assert!(through(&line) < 0.4, "few frames came in super-packets");
-    // Exchanged while it runs.
+    // The configuration is exchanged while it runs.
     line.node.up(&click("SetTimestamp ->"));
     assert!(through(&line) > 0.99, "a router got what it does not keep");
     let told = line.node.run(&["describe", "router", "red/r1"]);
@@ -184,7 +184,7 @@ fn where_no_device_cuts_them_the_switch_does() {
     for device in ["eu-left", "eu-right"] {
         line.middle.offloads(device, &[("tso", false)]).expect("offloads");
     }
-    // They come uncut, and each byte arrives.
+    // Super-packets arrive uncut, and each byte arrives.
     assert!(through(&line) < 0.4, "few frames came in super-packets");
 }
 
@@ -195,7 +195,7 @@ fn a_sender_learns_how_long_segments_may_be() {
     let line = Line::with_mtus(9000, 1500);
     line.up_ipv4();
     for at in ["10.0.2.2", "fd00:2::2"] {
-        // Both ends would agree on short segments at once.
+        // Otherwise both ends agree on short segments at once.
         line.b
             .run(&[
                 "ip",

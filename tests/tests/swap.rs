@@ -1,5 +1,5 @@
-//! Another graph takes over from a router that translates addresses, while numbered streams pass
-//! it both ways: nothing is lost or overtaken, and flows go on as they were.
+//! Another graph takes over from a router that translates addresses, while numbered streams pass it
+//! both ways. No packet is lost or overtaken, and flows keep their translations.
 
 mod line;
 
@@ -48,7 +48,7 @@ struct Load(Vec<(Stream, Sink)>);
 
 impl Load {
     fn begin(line: &Line) -> Load {
-        // The next hops are asked for their addresses before the first packet counts.
+        // The hosts resolve their next hops before the first packet counts.
         let ways = [(&line.a, &line.b, "10.0.2.2"), (&line.b, &line.a, "10.0.2.1")];
         for (from, _, to) in ways {
             let first = from.stream(&format!("{to}:9"), 9, 100, 64).expect("a stream");
@@ -63,7 +63,7 @@ impl Load {
         Load((1..).zip(ways).map(begin).collect())
     }
 
-    /// Waits until so many more packets have come each way.
+    /// Waits until this many more packets have arrived each way.
     fn pass(&self, packets: u64) {
         for (_, sink) in &self.0 {
             let (before, begun) = (sink.packets(), Instant::now());
@@ -74,7 +74,7 @@ impl Load {
         }
     }
 
-    /// Everything came, in order. `counters` say where it did not, if they are asked.
+    /// Checks that every packet arrived, in order. A failure prints the text of `counters`.
     fn end(self, begun: Instant, counters: impl Fn() -> String) {
         let seconds = begun.elapsed().as_secs_f64();
         for (stream, sink) in self.0 {
@@ -149,7 +149,7 @@ fn a_router_is_swapped_at_20000_packets_a_second_each_way() {
 fn what_is_odd_is_told() {
     skip_without!();
     let line = Line::new();
-    // A file with a text of this burst.
+    // Makes a file with a configuration of this burst.
     let yaml = |burst: &str| {
         let text = format!(
             "FromDevice(in) -> Queue -> u :: Unqueue({burst}) -> Discard; Idle -> ToDevice(out)"
@@ -170,7 +170,7 @@ fn what_is_odd_is_told() {
     assert!(log.contains("BURST size 0"), "{log}");
 }
 
-/// Writes a configuration to `hotconfig` and returns whether it is taken.
+/// Writes a configuration to `hotconfig`, and checks that the router accepts it.
 fn replace(socket: &Path, text: &str) {
     let stream = UnixStream::connect(socket).expect("a connection");
     let mut client = BufReader::new(stream);
@@ -189,7 +189,7 @@ fn replace(socket: &Path, text: &str) {
 fn a_hot_configuration_takes_over_at_20000_packets_a_second_each_way() {
     skip_without!();
     let line = Line::new();
-    // Packet sockets show packets as they are, with checksums that a card would complete.
+    // Packet sockets show packets without the checksums that a card would complete.
     for host in [&line.a, &line.b] {
         host.offloads("eth0", &[("tx", false)]).expect("offloads");
     }

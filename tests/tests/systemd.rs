@@ -1,5 +1,5 @@
-//! The unit under a real systemd, in namespaces of its own: a node comes up with the machine, a
-//! killed one is started again and loses nothing, and after a reboot everything is back.
+//! The unit under a real systemd, in namespaces of its own. A node comes up with the machine, a
+//! killed node is started again and loses nothing, and after a reboot everything is back.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use europa_tests::{Error, Output, Process, europa, missing, run, skipped};
 
 const SYSTEMD: &str = "/lib/systemd/system";
-/// The needs of systemd itself to stop and to boot again.
+/// Programs that systemd itself needs to stop and to boot again.
 const OWN: [&str; 5] =
     ["shutdown.target", "final.target", "umount.target", "reboot.target", "systemd-reboot.service"];
 
@@ -25,7 +25,7 @@ fn cgroups() -> Option<String> {
     Some(found.split(' ').nth(1)?.to_owned())
 }
 
-/// The missing part.
+/// The first need of the test that is missing.
 fn lacks() -> Option<String> {
     if let Some(why) = missing(&["systemctl", "unshare", "nsenter", "ping"]) {
         return Some(why);
@@ -71,7 +71,7 @@ impl Machine {
         Machine { folder, cgroup, booted: None }
     }
 
-    /// Boots, until the node is up.
+    /// Boots the machine, and waits until the node is up.
     fn boot(&mut self) {
         let path = |name: &str| self.folder.path().join(name).display().to_string();
         let process = Process::start(&[
@@ -149,7 +149,7 @@ impl Machine {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        // All of it ends with its first process, which `unshare` kills when it ends.
+        // All processes end with the first one, which `unshare` kills when it ends.
         drop(self.booted.take());
         for _ in 0..50 {
             let path = self.cgroup.display().to_string();
@@ -194,7 +194,7 @@ fn systemd_starts_a_killed_node_again_and_a_reboot_brings_everything_back() {
     assert_eq!(machine.routers(), routers, "the routers go on");
     pings(ping.wait(Duration::from_secs(30)).expect("a ping"));
 
-    // A failure here is what it says when it goes down.
+    // The command may fail because systemd is already going down.
     let _ = machine.run(&["systemctl", "--no-block", "start", "reboot.target"]);
     let (process, _) = machine.booted.take().expect("it runs");
     process.wait(Duration::from_secs(20)).expect("it goes down");

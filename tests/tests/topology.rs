@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use europa_tests::{Lab, Leftovers, Namespace, Node, Ping, Received, run, skip_without};
 
-/// Delays and rates are measured: one test at a time.
+/// Tests measure delays and rates, so one runs at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
@@ -47,7 +47,7 @@ struct Net {
     c: Namespace,
 }
 
-/// Brings a topology up; neighbours are known when it returns.
+/// Brings a topology up; returns when the hosts know their neighbours.
 fn net(wan: &str) -> Net {
     let node = Node::new(None);
     node.up(&topology(wan));
@@ -68,7 +68,8 @@ fn link(node: &Node, from: &str) -> serde_json::Value {
     links.into_iter().find(|link| link["from"] == from).expect("the link's direction")
 }
 
-/// Streams from `a` to `b` until `count` packets were sent: the results, and how many were sent.
+/// Streams from `a` to `b` until `count` packets are sent. Returns the results, and the number of
+/// sent packets.
 fn stream(net: &Net, count: u64, rate: u32) -> (Received, u64) {
     let sink = net.b.sink("10.0.2.2:7000", 1).expect("a sink");
     let stream = net.a.stream("10.0.2.2:7000", 1, rate, 64).expect("a stream");
@@ -86,8 +87,8 @@ fn within(what: &str, found: f64, wanted: f64, tolerance: f64) {
     assert!((found - wanted).abs() <= tolerance, "{what}: {found}, wanted {wanted} ± {tolerance}");
 }
 
-/// Milliseconds of the shortest round trip of 40: what a line adds to it is there always,
-/// what a busy machine adds is not.
+/// Milliseconds of the shortest round trip of 40: a line's delay is in every round trip, that of a
+/// busy machine is not.
 fn shortest_ms(from: &Namespace, to: &str) -> f64 {
     let ping = from.ping(to, 40, &[]).expect("a ping");
     assert!(ping.is_perfect(), "{ping:?}");
@@ -129,7 +130,7 @@ fn a_link_to_a_host_is_a_line_too() {
          b_to_a: {{delay: 5ms, duplicate: 10%}}\n"
     ));
     let [a, b] = ["a", "b"].map(|name| node.host(name));
-    // Neighbours are asked for over the same line.
+    // Requests for neighbours pass the same line.
     for _ in 0..5 {
         let _ = a.ping("10.0.2.2", 1, &[]).expect("a ping");
     }
@@ -145,7 +146,7 @@ fn a_link_to_a_host_is_a_line_too() {
     within("lost of 500", lost, 50.0, sigma);
     within("answered", sum(|ping| ping.received), 500.0 - lost, 10.0);
     within("doubled of 450", sum(|ping| ping.duplicates), 45.0, sigma);
-    // The other way round it is the same line.
+    // The line has the same effects in the other direction.
     let back = b.ping("10.0.1.2", 100, &[]).expect("a ping");
     within("5 ms there and 20 ms back", shortest(&back), 25.0, 2.0);
     // No process polls while a packet is under way, and no wake-up is missed.
@@ -159,7 +160,8 @@ fn losses_have_their_share_and_others_lose_nothing() {
     let _turn = turn();
     for (wan, share, deviations) in [
         ("loss: 5%", 0.05, 1.0),
-        // Bursts: 1 % begin, 20 % end, all lost meanwhile. They make the share vary more.
+        // Bursts: 1 % of the packets begin one, 20 % end it, and all packets in it are lost. Bursts
+        // make the share vary more.
         ("loss: {begin: 1%, end: 20%}", 0.01 / 0.21, 3.2),
     ] {
         let net = net(wan);
@@ -201,7 +203,7 @@ fn packets_are_reordered_doubled_and_damaged() {
     // An overtaken packet is late; 5 ms of a stream of 5000 a second are 25 packets.
     assert!(received.late as f64 > counted("reordered"), "{received:?}");
     within("doubled", received.duplicates as f64, 0.05 * 0.98 * sent as f64, sigma(0.05) * 1.5);
-    // Receivers check: a wrong bit is a lost packet, most of the time.
+    // Receivers check packets, so a wrong bit mostly means a lost packet.
     within("lost", received.lost as f64, 0.02 * sent as f64, sigma(0.02) + 0.003 * sent as f64);
 }
 
@@ -225,7 +227,7 @@ fn a_rate_is_kept_by_tcp_and_udp() {
     for (mbits, limit) in [(10.0, 50), (100.0, 200)] {
         let net = net(&format!("rate: {mbits}Mb/s\ndelay: 1ms\nlimit: {limit}"));
         let _server = net.b.iperf_server().expect("a server");
-        // A rate counts Ethernet frames: what is inside is less by the headers.
+        // A rate counts Ethernet frames, so the rate of the payload is lower by the headers.
         let (tcp, udp) = (1448.0 / 1514.0, 1448.0 / 1490.0);
         let rate = best(mbits * tcp, mbits * 0.05, || {
             let found = net.a.iperf("10.0.2.2", 2, &["-O", "1"]).expect("a transfer");
@@ -250,7 +252,8 @@ fn a_jammed_link_leaves_others_alone() {
     let _turn = turn();
     let net = net("rate: 5Mb/s\ndelay: 50ms\nlimit: 8000");
     let _sink = net.b.sink("10.0.2.2:7000", 1).expect("a sink");
-    // Fifty times its rate: its queue takes all that the router lets it have.
+    // The stream has fifty times the line's rate: the line's queue takes all packets that the
+    // router allows.
     let jam = net.a.stream("10.0.2.2:7000", 1, 20_000, 1400).expect("a stream");
     std::thread::sleep(Duration::from_secs(1));
     within("round trip beside the jam, ms", shortest_ms(&net.a, "10.0.3.2"), 0.0, 3.0);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use europa_tests::{Node, skip_without};
 
-/// Slices with as many ways as each may have: all that the switch has.
+/// Number of slices, each with all the ways that it may have: together all ways of the switch.
 const SLICES: usize = 16;
 const WAYS: usize = 4095;
 const HOSTS: usize = 1000;
@@ -56,7 +56,7 @@ fn documents(hosts: usize) -> String {
     text
 }
 
-/// Lines of the node's log about the longest turns so far, one of each cause.
+/// Lines of the node's log about the longest turn of each cause so far.
 fn longest_of(node: &Node) -> Vec<String> {
     let log = fs::read_to_string(node.directory().join("log/node.log")).unwrap_or_default();
     let took = |line: &str| -> Option<(u64, String)> {

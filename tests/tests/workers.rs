@@ -14,9 +14,10 @@ use line::{Line, ROUTER, ports};
 const RATE: u32 = 4_000;
 /// Slots of one tenant's pool: so few that an occasional loss would soon stop it.
 const SLOTS: u32 = 64;
-/// Packets of one stream at once: four of them are fewer than [`SLOTS`].
+/// Packets of one stream at once: those of four streams are fewer than [`SLOTS`].
 const FEW: u64 = 8;
-/// More than that: each slot is used again while the kick that sends it still runs.
+/// Packets of one stream at once, more than [`SLOTS`]: a slot is used again while the kick that
+/// sends it still runs.
 const MANY: u64 = 200;
 /// The other tenants' networks: 10.N.1.0/24 on the left and 10.N.2.0/24 on the right.
 const OTHERS: [u8; 2] = [9, 8];
@@ -38,7 +39,7 @@ fn document() -> String {
     ports() + ROUTER + &few + &other(8, "run: inline\n")
 }
 
-/// Three tenants, with addresses of theirs at both hosts; nothing if there is one CPU.
+/// Three tenants, with addresses of theirs at both hosts; `None` if there is one CPU.
 fn line() -> Option<Line> {
     if available_parallelism().map_or(1, usize::from) < 2 {
         skipped("two workers want two CPUs");
@@ -52,7 +53,8 @@ fn line() -> Option<Line> {
                 .expect("a route");
         }
     }
-    // Hosts that had to ask again would send later packets past those that wait for the answer.
+    // Otherwise hosts resolve neighbours again, and later packets pass those that wait for the
+    // answer.
     for net in [0].into_iter().chain(OTHERS) {
         for (host, side) in [(&line.a, 1), (&line.b, 2)] {
             let (address, mac) =
@@ -95,8 +97,8 @@ fn ticks(pid: i32) -> Vec<u64> {
     stat.filter_map(of_worker).collect()
 }
 
-/// Packets that the devices of a switch's own namespace have received and sent. For each of them the
-/// transmit program would run beside a kick, and send or give back frames twice.
+/// Packets that the devices of a switch's own namespace have received and sent. For each such
+/// packet the transmit program would run beside a kick, and send or return frames twice.
 fn packets_where_programs_are_parked(pid: i32) -> u64 {
     let devices = fs::read_to_string(format!("/proc/{pid}/net/dev")).expect("its devices");
     let devices: Vec<&str> =
@@ -106,8 +108,8 @@ fn packets_where_programs_are_parked(pid: i32) -> u64 {
     devices.iter().flat_map(|device| [1, 9].map(|at| field(device, at).expect("a number"))).sum()
 }
 
-/// The results of every tenant's streams, both ways and to two UDP ports each, during `act`. Those
-/// of the tenant with few slots have so many packets under way at once.
+/// The results of every tenant's streams, both ways and to two UDP ports each, during `act`. Each
+/// stream of the tenant with few slots has `at_once` packets under way.
 fn streams(line: &Line, at_once: u64, act: impl FnOnce()) -> Vec<Received> {
     let mut all = Vec::new();
     for net in [0].into_iter().chain(OTHERS) {
@@ -138,7 +140,7 @@ fn await_all(line: &Line) {
     }
 }
 
-/// The tenant with few slots has them all, and the switch holds none.
+/// Checks that the tenant with few slots has all of them, and the switch holds none.
 fn nothing_is_lost(line: &Line) {
     let sink = line.b.sink("10.9.2.2:5000", 99).expect("a sink");
     let stream = line.a.stream("10.9.2.2:5000", 99, 1000, 200).expect("a stream");
@@ -198,7 +200,7 @@ fn what_is_killed_comes_back_and_no_slot_is_lost() {
         let wrong = received.duplicates + received.late + received.corrupted + received.foreign;
         assert!(wrong == 0, "{all:#?}");
     }
-    // Which of the streams find one of a few slots is chance.
+    // Chance decides which streams find one of the few slots.
     let (of_few, others): (Vec<_>, Vec<_>) =
         all.iter().enumerate().partition(|(number, _)| (4..8).contains(number));
     let packets = of_few.iter().map(|(_, stream)| stream.packets).sum::<u64>();
@@ -206,7 +208,7 @@ fn what_is_killed_comes_back_and_no_slot_is_lost() {
     line.node.run(&["restart", "red/r1"]);
     line.node.run(&["restart", "s8/r"]);
     await_all(&line);
-    // The node is killed, and the next one is asked for another number of workers.
+    // The node is killed; the next node's document asks for another number of workers.
     let pid = switch(&line);
     line.node.kill("node");
     line.node.run(&["up", "--workers", "1", &line.node.file("node.yaml", &document())]);
@@ -227,12 +229,12 @@ fn routers(line: &Line) -> Vec<String> {
     routers.map(u32::to_string).collect()
 }
 
-/// The worker that is killed at once.
+/// The processes that are killed at the same time.
 const KILLED: [&[&str]; 9] = [
     &["switch"],
     &["switch"],
     &["switch"],
-    // By now it is started again later than a router that fails for the first time.
+    // At this point the node restarts the router later than one that fails for the first time.
     &["switch", "router"],
     &["switch", "router"],
     &["switch", "router"],
@@ -253,8 +255,8 @@ fn kill_at_once(line: &Line, roles: &[&str]) {
     run(&["kill", "-9"].into_iter().chain(pids).collect::<Vec<_>>()).expect("a kill");
 }
 
-/// The entries that the dead switch has left in its lists are of pools whose numbers others may
-/// have then.
+/// The dead switch leaves entries in its lists. The numbers of their pools may then belong to
+/// others.
 #[test]
 fn routers_killed_with_the_switch_find_their_pools_whole() {
     skip_without!("ping");

@@ -1,5 +1,5 @@
-//! A tenant's XDP program in user mode: compiled by `europa compile`, run by the element XDP in an
-//! isolated router with real traffic, and by `europa click`; its mistakes told by `europa check`.
+//! A tenant's XDP program in user mode. `europa compile` compiles it; the element XDP runs it in an
+//! isolated router with real traffic, and in `europa click`; `europa check` reports its mistakes.
 
 use std::fs;
 use std::path::Path;
@@ -161,7 +161,7 @@ fn a_program_forwards_in_an_isolated_router() {
     stream.stop();
     assert_eq!(sink.packets(), 0);
 
-    // Another configuration: the program restarts, its maps go on.
+    // With another configuration the program restarts, and its maps stay.
     let before = counted(&node);
     let file = node.file("other.yaml", &document(&object, ", CONSTANTS \"closed_port 7\""));
     node.run(&["apply", &file]);
@@ -234,7 +234,7 @@ fn a_compiler_reads_its_own_files_only() {
         );
         let _ = fs::remove_file(object);
     }
-    // Where a folder is named, it is read.
+    // A folder that the command names is read.
     fs::write(folder.path().join("p.c"), format!("#include \"secret.h\"{end}")).expect("a file");
     let include = format!("-I{}", secret.path().display());
     let output = run(folder.path(), &["compile", "p.c", &include]);

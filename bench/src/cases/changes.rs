@@ -1,4 +1,4 @@
-//! `changes`: packet loss of a stream while Europa's node is killed, or changes something.
+//! `changes`: losses of a stream while Europa's node is killed, or applies a change.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ const QUIET: Duration = Duration::from_millis(500);
 /// An event at a node whose router forwards.
 struct Event {
     name: &'static str,
-    /// Whether the router itself must end.
+    /// Whether the event ends the router itself.
     interrupts: bool,
     what: fn(&Europa) -> Result<()>,
 }
@@ -66,18 +66,18 @@ fn neighbour(europa: &Europa) -> Result<()> {
     europa.with_file("apply", DOCUMENTS)
 }
 
-/// How often a stream is sent again while the hypervisor took cores away: without a core, no
-/// program forwards.
+/// How many times the case sends a stream again if the hypervisor takes cores away: without a core,
+/// no program forwards.
 const TRIES: u32 = 8;
 
-/// The results of the stream, each time.
+/// The results of the stream in each round.
 #[derive(Serialize)]
 struct Measured {
     name: &'static str,
     interrupts: bool,
     seconds: Vec<f64>,
     streams: Vec<Stamped>,
-    /// Part of the time that the hypervisor took away, each time.
+    /// Part of the time that the hypervisor took away, in each round.
     stolen: Vec<f64>,
 }
 
@@ -110,7 +110,8 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     for round in 1..=repeat {
         for (event, results) in EVENTS.iter().zip(&mut measured) {
             progress.show(&format!("changes: {} {round}/{repeat}", event.name));
-            // All of it is made again each time: no state of the event before is left.
+            // Each round makes a new testbed and a new node, so that no state of the former event
+            // is left.
             let testbed = Testbed::routed()?;
             europa.setup(&testbed)?;
             arrangement.apply(&testbed)?;

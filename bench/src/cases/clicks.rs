@@ -12,13 +12,13 @@ use crate::generator::internet_checksum;
 use crate::shell;
 use crate::statistics::Spread;
 
-/// Frames that a source copies, one after the other.
+/// Number of different frames that a source copies.
 const FRAMES: usize = 8192;
-/// Readings of the counter, and seconds between two.
+/// Readings of the counter, and seconds between two readings.
 const READINGS: u32 = 6;
 const SECONDS: f64 = 0.5;
 
-/// One of the two.
+/// The two programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     /// The original: one packet after the other.
@@ -66,7 +66,7 @@ impl Click {
         self.kind.name()
     }
 
-    /// Nanoseconds a packet with these routes.
+    /// Measures the nanoseconds of a packet with these routes.
     pub(super) fn measure(&self, routes: &[String]) -> Result<f64> {
         let dump = self.folder.path().join("frames.pcap");
         let file = self.folder.path().join("graph.click");
@@ -81,7 +81,7 @@ impl Click {
     }
 }
 
-/// The median of the readings, which have one `COUNT TIME` a line.
+/// The median of the readings in a text with one `COUNT TIME` a line.
 fn nanoseconds(text: &str) -> Option<f64> {
     let reading = |line: &str| -> Option<(f64, f64)> {
         let (count, time) = line.split_once(' ')?;
@@ -95,8 +95,8 @@ fn nanoseconds(text: &str) -> Option<f64> {
     Some(Spread::of(&each.collect::<Vec<f64>>())?.median)
 }
 
-/// FastClick replays frames from memory. Click cannot, and sends copies of one, whose destination is
-/// then drawn among as many random addresses.
+/// The configuration. FastClick replays frames from memory. Click cannot: it sends copies of one
+/// frame, and draws the destination among the same number of random addresses.
 fn configuration(kind: Kind, routes: &[String], dump: &Path) -> String {
     let source = match kind {
         Kind::FastClick => format!(
@@ -129,7 +129,7 @@ fn configuration(kind: Kind, routes: &[String], dump: &Path) -> String {
     )
 }
 
-/// 64 bytes of UDP.
+/// A UDP frame of 64 bytes.
 fn frame(destination: u32) -> [u8; 64] {
     let mut frame = [0; 64];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0]);
@@ -144,7 +144,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Frames to random addresses in random routes, as a libpcap file.
+/// Writes frames to random addresses in random routes into a libpcap file.
 fn write_dump(path: &Path, routes: &[String]) -> Result<()> {
     let mut bytes = Vec::with_capacity(24 + FRAMES * 80);
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
@@ -170,7 +170,7 @@ fn write_dump(path: &Path, routes: &[String]) -> Result<()> {
     file.write_all(&bytes).context("a file of frames")
 }
 
-/// `10.1.0.0/16`
+/// Parses a route like `10.1.0.0/16`.
 fn parse(route: &str) -> Option<(u32, u32)> {
     let (address, bits) = route.split_once('/')?;
     let address: std::net::Ipv4Addr = address.parse().ok()?;

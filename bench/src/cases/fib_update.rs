@@ -1,7 +1,7 @@
 //! `fib-update`: look-ups in a full table while another thread changes its routes.
 //!
-//! Measured in turns with `prefix-trie` behind a read-write lock. A batch of look-ups takes the
-//! lock once, and so does each change.
+//! The case measures `prefix-trie` behind a read-write lock in turns with Europa's tables. A batch
+//! of look-ups takes the lock once, and so does each change.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -28,7 +28,7 @@ use crate::statistics::Spread;
 const ROUTES: usize = 170_000;
 const ADDRESSES: usize = 1 << 20;
 const BATCH: usize = 256;
-/// Changes a second; as many as can be.
+/// Rates in changes a second; `None` is as many as possible.
 const RATES: [Option<u32>; 4] = [Some(0), Some(10_000), Some(100_000), None];
 const SYSTEMS: [&str; 2] = ["europa", "prefix-trie, RwLock"];
 
@@ -42,7 +42,7 @@ struct Measured {
     wanted: Option<u32>,
     lookups_per_second: Vec<f64>,
     updates_per_second: Vec<f64>,
-    /// Changes that were refused because the reader had not released enough room yet.
+    /// Changes that the table refused because the reader had not released enough room yet.
     refused: u64,
 }
 
@@ -70,7 +70,7 @@ impl Random {
         self.0
     }
 
-    /// One of the two systems.
+    /// A random entry; `None` if there is none.
     fn of<'a, T>(&mut self, all: &'a [T]) -> Option<&'a T> {
         all.get((self.next() >> 16) as usize % all.len().max(1))
     }
@@ -139,7 +139,7 @@ where
     let mut reader = table.reader();
     let mut batches = addresses.chunks_exact(BATCH).cycle();
     let mut hops = [0; BATCH];
-    // Changes continue where the former round stopped, so removed routes are added again.
+    // Changes continue where the former round stopped, and so add removed routes again.
     let mut counts = [0; 2];
     let mut all = Vec::new();
     for wanted in RATES {
@@ -213,13 +213,13 @@ where
 }
 
 fn hop(number: usize) -> NextHop {
-    // 1 to 251.
+    // Next hops have the numbers 1 to 251.
     NextHop::new((number % 251 + 1) as u16).unwrap_or_else(|| unreachable!("small and not 0"))
 }
 
-/// The next change: its route, and the next hop, if it has one.
+/// The next change: a route, and its new next hop; `None` removes the route.
 fn step<'a, R>(count: &mut usize, routes: &'a [R]) -> (Option<&'a R>, Option<NextHop>) {
-    // A step without common factors visits all, in no order.
+    // A step without a common factor visits all routes, in no order.
     let at = (*count / 3).wrapping_mul(104_729) % routes.len().max(1);
     let next_hop = match *count % 3 {
         0 => None,
@@ -230,7 +230,7 @@ fn step<'a, R>(count: &mut usize, routes: &'a [R]) -> (Option<&'a R>, Option<Nex
     (routes.get(at), next_hop)
 }
 
-/// Look-ups and changes a second.
+/// Measures look-ups and changes a second.
 fn measure(
     rate: Option<u32>,
     time: Duration,
@@ -285,7 +285,7 @@ fn stay_on(core: usize) {
     }
 }
 
-/// Routes of both kinds.
+/// Routes of IPv4 and IPv6.
 struct Routes {
     four: Vec<Route<Dir24>>,
     six: Vec<Route<Multibit6>>,

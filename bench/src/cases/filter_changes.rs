@@ -23,9 +23,9 @@ use crate::systems::europa::{DOCUMENTS, Europa, SOCKET, on_testbed};
 
 /// Rules that are installed all the time.
 const STANDING: u32 = 100_000;
-/// Number of rules that a request removes, and that it adds.
+/// Number of rules that a request removes, and the same number that it adds.
 const BATCH: u32 = 5000;
-/// Changes a second where they are not made as fast as possible: rules added and removed.
+/// Changes a second in the scene with a fixed rate: rules added and removed.
 const PACED: f64 = 100_000.0;
 /// Destination addresses of the packets, so that packets match different rules.
 const DESTINATIONS: u32 = 1024;
@@ -54,7 +54,7 @@ const SCENES: [(&str, Changes); 4] = [
 #[derive(Serialize)]
 pub(super) struct Measured {
     scene: &'static str,
-    /// Beside a stream at half the highest rate.
+    /// Changes a second beside a stream at half the highest rate.
     changes_a_second: Vec<f64>,
     /// Changes a second while packets arrive at the highest rate.
     changes_in_flood: Vec<f64>,
@@ -138,7 +138,7 @@ fn scene(
         let half = *half.get_or_insert(highest.delivered_pps / 2.0);
         one.highest.push(highest);
         one.changes_in_flood.extend(rules.a_second());
-        // The rest of the flood drains.
+        // The rest of the flood drains during this time.
         interrupt::sleep(Duration::from_millis(200))?;
         let paced = load.clone().at(half as u64);
         let stream = rules.meanwhile(|| {
@@ -159,7 +159,7 @@ struct Rules {
     client: Client,
     /// Numbers of the rules that the next change removes.
     last: Vec<u32>,
-    /// Makes each change different from the former one.
+    /// Seed that makes each change different from the former one.
     seed: u32,
     made: f64,
     seconds: f64,
@@ -202,7 +202,7 @@ impl Rules {
         Ok(numbers.filter_map(|number| u32::try_from(number.as_u64()?).ok()).collect())
     }
 
-    /// Changes a second since the last call, if there were any.
+    /// Changes a second since the last call; `None` if there were none.
     fn a_second(&mut self) -> Option<f64> {
         let (made, seconds) = (std::mem::take(&mut self.made), std::mem::take(&mut self.seconds));
         (seconds > 0.0).then(|| made / seconds)
@@ -244,8 +244,8 @@ impl Rules {
     }
 }
 
-/// A rule as in an access list: from some host to some network, TCP, one port. Private addresses,
-/// the destinations of the packets, are in no rule.
+/// A rule as in an access list: TCP from a host to a network, with one port. No rule has private
+/// addresses, because packets have these as destinations.
 fn rule(seed: &mut u32) -> String {
     let mut next = || {
         // xorshift32

@@ -18,14 +18,14 @@ use crate::statistics::Spread;
 /// The result of the example for one kind of rules.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct Figure {
-    /// Kind and seed.
+    /// Kind of the rules, and seed.
     what: String,
     rules: f64,
     tuples: f64,
     median_ns: f64,
     mean_ns: f64,
     cached_ns: f64,
-    /// Compares every rule in order until one matches.
+    /// Nanoseconds of a linear scan, which compares every rule in order until one matches.
     scan_ns: f64,
     changes_a_second: f64,
 }
@@ -104,7 +104,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     })
 }
 
-/// The example's output: three lines a kind.
+/// Parses the example's output: three lines for each kind.
 fn parse(text: &str) -> Vec<Figure> {
     let numbers = |line: &str| -> Vec<f64> {
         let words = line.split(|c: char| !c.is_ascii_digit() && c != '.');

@@ -18,9 +18,9 @@ use crate::shell;
 use crate::statistics::Spread;
 
 const ROUTES: usize = 170_000;
-/// More routes than any table has.
+/// A number of routes that no table has.
 const ALL: usize = 2_000_000;
-/// The small table, as the example has it.
+/// The routes of the small table, as in the example.
 const TWO: [&str; 2] = ["10.1.0.0/16", "10.2.0.0/16"];
 
 /// A line of the example's output.
@@ -30,9 +30,9 @@ struct Figure {
     routes: u32,
     /// The whole time for each packet.
     ns_per_packet: f64,
-    /// The same in the quickest tenth of a run: what a machine can do in its fast state.
+    /// The same in the quickest tenth of a run: the speed of the machine in its fast state.
     least_ns: f64,
-    /// The part of source and sink alone.
+    /// The part of the time that source and sink take.
     ends_ns: f64,
 }
 
@@ -183,7 +183,7 @@ fn parse(line: &str) -> Option<Figure> {
     }
 }
 
-/// The time of Click or FastClick with so many routes.
+/// The time of Click or FastClick with this number of routes.
 #[derive(Serialize)]
 struct Reference {
     name: &'static str,
@@ -191,7 +191,7 @@ struct Reference {
     ns_per_packet: Vec<f64>,
 }
 
-/// Ours in batches of 256, and the references: the same elements, source and sink included.
+/// Europa in batches of 256 beside the references: the same elements, source and sink included.
 fn beside(runs: &[Vec<Figure>], references: &[Reference]) -> Option<Table> {
     let columns = [
         ("system", Align::Left),
@@ -220,7 +220,7 @@ fn beside(runs: &[Vec<Figure>], references: &[Reference]) -> Option<Table> {
     (!references.is_empty()).then_some(table)
 }
 
-/// The given IPv4 routes, or synthetic ones: as a file and as a list.
+/// The given IPv4 routes, or synthetic ones, as a file and as a list.
 fn routes_of(options: &Options, notes: &mut Vec<String>) -> Result<(NamedTempFile, Vec<String>)> {
     let text = match &options.routes {
         // `zcat -f` also accepts uncompressed files.
@@ -237,7 +237,7 @@ fn routes_of(options: &Options, notes: &mut Vec<String>) -> Result<(NamedTempFil
     Ok((file, four))
 }
 
-/// Distinct prefixes whose lengths are spread somewhat as in the Internet.
+/// Distinct prefixes whose lengths are distributed roughly as in the Internet.
 fn synthetic_routes() -> String {
     let mut text = String::new();
     for (network, length) in prefixes(ROUTES) {

@@ -1,9 +1,9 @@
 //! `instructions`: instructions in the hot loops, counted by callgrind and compared with the
 //! committed counts.
 //!
-//! Counts do not depend on how fast a machine is or what else it does, so they can be checked where
-//! no time can be measured. They depend on compiler and optimisation: each profile has its own
-//! counts, and counts of another compiler are only printed.
+//! Counts do not depend on the speed or the load of a machine, so they can be checked where no time
+//! can be measured. They depend on compiler and optimisation. Each profile has its own counts, and
+//! counts of another compiler are only printed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::shell;
 
 const PROFILE: &str = env!("EUROPA_BENCH_PROFILE");
 const COMPILER: &str = env!("EUROPA_BENCH_COMPILER");
-/// A loop may need so much more than was committed.
+/// A loop may have this part more instructions than the committed count.
 const MAY_GROW: f64 = 0.05;
 
 /// The counts of one profile.
@@ -109,12 +109,12 @@ fn count(name: &str) -> Result<f64> {
     }
 }
 
-/// `==7== Collected : 1234`
+/// Parses a line like `==7== Collected : 1234`.
 fn collected(told: &str) -> Option<f64> {
     told.lines().find_map(|line| line.split_once("Collected : ")?.1.trim().parse().ok())
 }
 
-/// The loops whose counts have grown beyond the tolerance, in words.
+/// Describes the loops whose counts have grown beyond the tolerance.
 fn grown(known: &Counts, fresh: &Counts) -> Vec<String> {
     let more = |(name, now): (&String, &f64)| {
         let then = known.loops.get(name)?;

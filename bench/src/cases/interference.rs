@@ -1,7 +1,7 @@
 //! `interference`: how long a tenant waits for its changes while another tenant attacks.
 //!
-//! The other tenant's programs change rules without pause, ask for them, print, fork and ignore
-//! signals, all by its slow path and its door. Both scenes are measured in turns.
+//! The other tenant's programs change rules without pause, request them, print, fork and ignore
+//! signals. They run in its slow path. Both scenes are measured in turns.
 
 use std::time::{Duration, Instant};
 
@@ -24,9 +24,9 @@ const RULES: u32 = 20_000;
 /// Time for the other tenant's programs to start.
 const WARM_UP: Duration = Duration::from_secs(3);
 
-/// The tenant's request.
+/// The tenant's requests.
 const KINDS: [&str; 3] = ["apply", "restart", "crash recovery"];
-/// The other tenant's work.
+/// The activity of the other tenant.
 const SCENES: [&str; 2] = ["quiet", "disturbed"];
 
 /// Milliseconds of each kind of change in one scene.
@@ -43,7 +43,8 @@ impl Waits {
     }
 }
 
-/// The documents of the measured tenant, with one more route or without, and of the other tenant.
+/// The documents of the measured tenant, with or without an additional route, and of the other
+/// tenant.
 fn documents(program: &str, disturbed: bool, route: bool) -> String {
     let more = if route { ", {to: 10.9.0.0/16, via: 10.1.0.2}" } else { "" };
     let mut text = format!(
@@ -116,7 +117,7 @@ fn measure(europa: &mut Europa, disturbed: bool, times: usize, waits: &mut Waits
         waits.apply_ms.push(timed(&|| europa.with_file("apply", &with(number % 2 == 0)))?);
         waits.restart_ms.push(timed(&|| europa.call(&["restart", "good/r"]))?);
         waits.recovery_ms.push(timed(&|| europa.kill_router("good/r"))?);
-        // A router that is killed again and again is started later and later.
+        // A repeatedly killed router is restarted later and later; `restart` resets the delay.
         europa.call(&["restart", "good/r"])?;
     }
     Ok(())

@@ -29,7 +29,7 @@ use crate::testbed::{SENDER_CORE, Testbed};
 const DESTINATION: (&str, u16) = ("10.0.1.2", 7);
 /// UDP payload of a request and its answer.
 const REQUEST_BYTES: usize = 64;
-/// A request that is not answered by then is lost.
+/// A request without an answer after this time is lost.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Half the rate of the slowest system.
 const LOADED_PPS: u64 = 400_000;
@@ -40,7 +40,7 @@ const PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 struct Measured {
     /// Round trips with one request a second, of all runs together.
     now_and_then_us: Vec<f64>,
-    /// One after the other: per run, the percentiles.
+    /// Requests one after the other: the percentiles of each run's round trips.
     closed_loop_us: Vec<[f64; PERCENTILES.len()]>,
     lost: u64,
     /// One-way delays, while packets arrive at a rate that every system can forward.
@@ -216,8 +216,8 @@ fn run_once(system: &mut dyn System, options: &Options) -> Result<Measured> {
     })
 }
 
-/// Sends requests for a time, with a pause between an answer and the next request. Returns round
-/// trips in microseconds, and the number of requests without an answer.
+/// Sends requests for a time, with a pause between an answer and the next request. Returns the
+/// round trips in microseconds, and the number of requests without an answer.
 fn round_trips(testbed: &Testbed, duration: Duration, pause: Duration) -> Result<(Vec<f64>, u64)> {
     let answers = testbed.sink.within(|| socket(DESTINATION))?;
     let asks = testbed.generator.within(|| {
@@ -280,7 +280,7 @@ fn ask(socket: &UdpSocket, duration: Duration, pause: Duration) -> Result<(Vec<f
                     times.push(sent.elapsed().as_secs_f64() * 1e6);
                     break;
                 }
-                // A late answer to another request.
+                // This is a late answer to another request.
                 Ok(_) => {}
                 Err(_) => {
                     lost += 1;

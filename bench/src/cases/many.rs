@@ -26,13 +26,13 @@ impl Kind {
     }
 }
 
-/// Ethernet addresses of a router's two interfaces: the generator makes the first of them up.
+/// Ethernet addresses of a router's two interfaces. The generator computes the first one itself.
 fn macs(number: u32) -> [String; 2] {
     let [high, low] = (number as u16).to_be_bytes();
     [0, 1].map(|side| format!("02:00:00:0{side}:{high:02x}:{low:02x}"))
 }
 
-/// The objects to start: ports, a slice, and so many routers.
+/// The documents to apply: ports, a slice, and `routers` routers.
 pub(super) fn documents(kind: Kind, routers: u32, slots: u32) -> String {
     let mut text = "kind: port\nname: left\ndevice: r0\nnamespace: eub-rtr\n---\n\
                     kind: port\nname: right\ndevice: r1\nnamespace: eub-rtr\n---\n\

@@ -1,4 +1,4 @@
-//! The cases: what is run, and what its figures mean.
+//! The cases: each one measures systems and explains its figures.
 
 mod changes;
 mod clicks;
@@ -77,7 +77,7 @@ fn present(options: &Options) -> (Vec<Box<dyn System>>, Vec<Missing>) {
     (present, missing)
 }
 
-/// The program of a crate's example; builds it if necessary.
+/// The path of the program of a crate's example; builds it if necessary.
 fn example(package: &str, name: &str) -> std::result::Result<PathBuf, String> {
     let beside = std::env::current_exe().map_err(|error| error.to_string())?;
     let path = beside.with_file_name("examples").join(name);

@@ -1,8 +1,8 @@
 //! `policing`: the cost of a frame that the receive program drops because its slice has used up its
 //! rate. Compared with an XDP program that only counts and drops, and with frames that pass.
 //!
-//! Measured twice under full load: by all cores' busy time, then by the kernel's own clock around
-//! the program (`kernel.bpf_stats_enabled`).
+//! The case measures twice under full load: by the busy time of all cores, then by the kernel's own
+//! clock around the program (`kernel.bpf_stats_enabled`).
 
 use std::fs;
 use std::time::Duration;
@@ -25,18 +25,18 @@ use crate::systems::System as _;
 use crate::systems::europa::{DOCUMENTS, Europa, on_testbed};
 use crate::testbed::Testbed;
 
-/// Makes the kernel look at the clock before and after each program.
+/// Makes the kernel read the clock before and after each program.
 const SWITCH: &str = "/proc/sys/kernel/bpf_stats_enabled";
-/// Two halves may differ by so much.
+/// Largest valid difference between the halves of a run.
 const HALVES_MAY_DIFFER: f64 = 0.10;
 const TRIES: u32 = 4;
 
 /// The receiver of the frames.
 struct Scene {
     name: &'static str,
-    /// The program at the device, as the kernel calls it.
+    /// The kernel's name of the program at the device.
     program: &'static str,
-    /// The slice's reservation; `None` is a program that drops, without Europa.
+    /// The slice's reservation; `None` if a plain program drops the frames, without Europa.
     reservation: Option<&'static str>,
 }
 
@@ -59,7 +59,7 @@ const SCENES: [Scene; 4] = [
 struct Measured {
     scene: &'static str,
     program: &'static str,
-    /// In the program, for each frame.
+    /// Time in the program for each frame.
     program_ns: Vec<f64>,
     /// CPU time of all cores for each frame at the highest rate, sending included.
     cpu_ns: Vec<f64>,
@@ -82,12 +82,12 @@ impl Counting {
 
 impl Drop for Counting {
     fn drop(&mut self) {
-        // The error cannot be reported, and a kernel that counts works.
+        // No caller can get this error, and a kernel that continues to count still works.
         let _ = fs::write(SWITCH, self.0.trim());
     }
 }
 
-/// Nanoseconds and runs of all programs of a name.
+/// Nanoseconds and number of runs of all programs with this name.
 fn spent(name: &str) -> (u64, u64) {
     let all = ProgInfoIter::default().filter(|program| program.name == *name);
     all.fold((0, 0), |sum, one| (sum.0 + one.run_time_ns, sum.1 + one.run_cnt))
@@ -132,7 +132,7 @@ fn both(
     Ok(())
 }
 
-/// Nanoseconds for a run of a program by the kernel's statistics, at the highest rate.
+/// Measures the nanoseconds of a run of a program by the kernel's statistics, at the highest rate.
 fn in_program(program: &'static str, options: &Options, testbed: &Testbed) -> Result<f64> {
     let generator = Generator::start(testbed, &options.load())?;
     let counting = Counting::begin()?;

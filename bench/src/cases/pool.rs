@@ -1,5 +1,5 @@
-//! `pool`: from a source over a packet pool to an isolated router and back to a sink, without
-//! devices, on two cores; beside it two of DPDK's testpmd over memif.
+//! `pool`: packets pass from a source over a packet pool to an isolated router and back to a sink,
+//! without devices, on two cores. Two of DPDK's testpmd over memif are measured beside it.
 //!
 //! This program is source and sink. Like the receive program, it takes a free slot, copies a frame
 //! into it and puts it into the receive ring. Like the transmit program, it takes slots out of the
@@ -37,7 +37,7 @@ const FRAME_BYTES: usize = 64;
 const BATCH: u32 = 256;
 /// Offset of frames in their slots.
 const OFFSET: u16 = 256;
-/// Two halves of a run may differ by so much.
+/// Largest valid difference between the halves of a run.
 const HALVES_MAY_DIFFER: f64 = 0.10;
 const TRIES: u32 = 4;
 
@@ -186,9 +186,10 @@ fn program(options: &Options) -> Option<PathBuf> {
     options.europa.clone().or_else(beside)
 }
 
-/// Packets a second through a router with this configuration, and whether both halves agree.
+/// Measures packets a second through a router with this configuration. Also returns whether both
+/// halves agree.
 fn forward(program: &Path, configuration: &str, time: Duration) -> Result<(f64, bool)> {
-    // Runs in a separate thread, as it stays on its core.
+    // A separate thread measures, because it pins itself to a core.
     let ends = std::thread::scope(|scope| {
         scope.spawn(|| source_and_sink(program, configuration, time)).join()
     });
@@ -207,7 +208,7 @@ fn source_and_sink(program: &Path, configuration: &str, time: Duration) -> Resul
     Ok(((rates[0] + rates[1]) / 2.0, steady))
 }
 
-/// A packet pool, and this program's places in its rings.
+/// A packet pool, and this program's positions in its rings.
 struct Pool {
     memory: OwnedFd,
     view: PoolView,
@@ -239,7 +240,7 @@ impl Pool {
         })
     }
 
-    /// Sends and receives for a while; packets received in a second.
+    /// Sends and receives for this time. Returns the received packets a second.
     fn pass(&mut self, time: Duration) -> Result<f64> {
         let start = Instant::now();
         let mut received = 0;
@@ -259,7 +260,7 @@ impl Pool {
         }
     }
 
-    /// The work of the receive program.
+    /// Does the work of the receive program.
     fn send(&mut self) {
         let rx = self.view.rx(0);
         let mut free = Consumer::new(self.view.recycle(), self.recycle_head);
@@ -296,7 +297,7 @@ impl Pool {
     }
 }
 
-/// A router's process; ends when this is dropped.
+/// A router's process, which ends when this is dropped.
 struct Router {
     child: Child,
     _orders: Channel<Order, Answer>,
@@ -358,7 +359,7 @@ impl Router {
         }
     }
 
-    /// Its output so far.
+    /// The router's output so far.
     fn said(&mut self) -> String {
         let _ = self.child.kill();
         let mut text = String::new();
@@ -371,7 +372,7 @@ impl Router {
 
 impl Drop for Router {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The router may have ended by itself.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -383,7 +384,7 @@ fn memory(name: &std::ffi::CStr, bytes: usize) -> Result<OwnedFd> {
     Ok(memory)
 }
 
-/// UDP to 10.1.2.3.
+/// A UDP frame to 10.1.2.3.
 fn frame() -> [u8; FRAME_BYTES] {
     let mut frame = [0; FRAME_BYTES];
     frame[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 8, 0]);

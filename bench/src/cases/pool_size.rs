@@ -21,7 +21,7 @@ use crate::systems::europa::{Europa, on_testbed};
 use crate::systems::linux::Linux;
 use crate::testbed::{MAC, Testbed, format_mac};
 
-/// The largest pool is a router's default.
+/// The largest pool as a power of two: a router's default.
 const LARGEST: u32 = 13;
 const SIZES: std::ops::RangeInclusive<u32> = 1..=LARGEST;
 const ROUTERS: [u32; 2] = [1, 2];
@@ -95,7 +95,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     Ok(report(&all, &refused, &ends, options))
 }
 
-/// Why no router may have a pool of this size.
+/// The reason why no router may have a pool of this size, if there is one.
 fn refusal(slots: u32, options: &Options) -> Result<Option<String>> {
     let documents = documents(Kind::Isolated, 1, slots);
     match on_testbed(options, |_, europa| europa.up_with(&documents)) {

@@ -28,7 +28,7 @@ const PERIOD: Duration = Duration::from_millis(5);
 const RESERVED: u64 = 10_000;
 const ORDINARY: u64 = 100;
 
-/// How the first of the routers are reserved for: how many, and thousandths of a core each.
+/// For each scene, how many of the routers have a reservation, and thousandths of a core for each.
 const SCENES: [(&str, usize, u32); 3] = [
     ("eight without reservation", 0, 0),
     ("one with 0.25, seven without", 1, 250),
@@ -46,7 +46,7 @@ struct Measured {
     gaps_ms: Vec<f64>,
 }
 
-/// Polls the clock from a signal on, for so long; prints its time on the core, in nanoseconds, and
+/// Polls the clock for this time after a signal. Prints its time on the core in nanoseconds, and
 /// each gap.
 pub(crate) fn poll(time: Duration) -> Result<()> {
     let cpu = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).context("CPUs")?;
@@ -73,7 +73,7 @@ fn said(error: SandboxError) -> Error {
     Error::System { system: "preemption", message: error.to_string() }
 }
 
-/// Groups and processes, which are removed when it is dropped.
+/// Control groups and processes, which are removed when this is dropped.
 struct Stage {
     cgroups: Cgroups,
     routers: Vec<Child>,
@@ -101,7 +101,7 @@ fn limits(thousandths: Option<u32>) -> Limits {
     }
 }
 
-/// The result of one router: its part of the core, and gaps in milliseconds.
+/// Parses the result of one router: its part of the core, and gaps in milliseconds.
 fn saw(text: &str, time: Duration) -> (f64, Vec<f64>) {
     let mut numbers = text.split_whitespace().filter_map(|word| word.parse::<f64>().ok());
     let used = numbers.next().unwrap_or_default();

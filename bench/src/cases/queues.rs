@@ -30,7 +30,7 @@ const PACKETS: usize = 1 << 19;
 const BATCH: usize = 64;
 /// Least packets that wait in each queue, where queues are full.
 const FULL: usize = 4;
-/// Prefetches as far ahead as the switch's intake.
+/// Distance of prefetches, as in the switch's intake.
 const SOON: usize = 4;
 const LATER: usize = 12;
 /// Queues, and slices that have them.
@@ -41,11 +41,11 @@ const TREES: [(usize, usize); 3] = [(10, 5), (1000, 10), (65_536, 64)];
 struct Measured {
     queues: usize,
     slices: usize,
-    /// Each queue always has packets: ns for a packet that enters and leaves.
+    /// Nanoseconds of a packet that enters and leaves, while each queue always has packets.
     full_ns: Vec<f64>,
-    /// Each packet empties its queue.
+    /// Nanoseconds of a packet that empties its queue.
     one_each_ns: Vec<f64>,
-    /// The subtracted part of each.
+    /// The subtracted nanoseconds of the loop itself.
     loop_ns: Vec<f64>,
 }
 
@@ -94,7 +94,7 @@ fn tree(
             ids.push(tree.add_queue(router, number as u16, settings)?);
         }
     }
-    // A step without common factors visits all.
+    // A step without a common factor visits all queues.
     let step = (queues * 5 / 8) | 1;
     let order = (0..queues).map(|at| ids[at * step % queues]).collect();
     Ok((tree, order))
@@ -108,7 +108,7 @@ fn ns_per_packet(start: Instant, packets: usize) -> f64 {
     start.elapsed().as_secs_f64() * 1e9 / packets as f64
 }
 
-/// One packet in each queue, taken out again.
+/// Puts one packet into each queue, and takes it out again.
 fn one_each(tree: &mut Tree, ids: &[Id], now: &mut u64, out: &mut Vec<Due>) -> f64 {
     let start = Instant::now();
     let mut passed = 0;
@@ -136,7 +136,7 @@ fn fetch_ahead(tree: &Tree, ahead: impl Fn(usize) -> Option<Id>) {
     }
 }
 
-/// The same loops without a tree: the cost of lengths, numbers and the batch.
+/// Runs the same loops without a tree: the cost of lengths, numbers and the batch.
 fn nothing(ids: &[Id], out: &mut Vec<Due>) -> f64 {
     out.clear();
     let due = Due { packet: 0, length: 0, mark: false, queue: 0 };
@@ -157,7 +157,7 @@ fn nothing(ids: &[Id], out: &mut Vec<Due>) -> f64 {
     ns_per_packet(start, passed)
 }
 
-/// One packet enters for each that leaves, and no queue is ever empty.
+/// Keeps queues full: one packet enters for each that leaves, and no queue is ever empty.
 fn full(tree: &mut Tree, ids: &[Id], now: &mut u64, out: &mut Vec<Due>) -> f64 {
     for round in 0..depth(ids.len()) {
         for (at, id) in ids.iter().enumerate() {
@@ -186,7 +186,7 @@ fn full(tree: &mut Tree, ids: &[Id], now: &mut u64, out: &mut Vec<Due>) -> f64 {
     found
 }
 
-/// A plain queue, filled and emptied in the same batches.
+/// Fills and empties a plain queue in the same batches.
 fn plain() -> f64 {
     let mut queue: VecDeque<(u64, u32)> = VecDeque::with_capacity(BATCH);
     let start = Instant::now();
@@ -218,7 +218,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
         let (mut now, mut out) = (0, Vec::with_capacity(BATCH));
         let (full_ns, one_each_ns, loop_ns) = (Vec::new(), Vec::new(), Vec::new());
         let mut one = Measured { queues, slices, full_ns, one_each_ns, loop_ns };
-        // The first run of each touches memory for the first time.
+        // The first round touches new memory.
         for round in 0..=repeat {
             interrupt::check()?;
             progress.show(&format!("queues: {queues}, {round}/{repeat}"));

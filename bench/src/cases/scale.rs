@@ -43,9 +43,9 @@ struct Measured {
     /// Sum over all TCP streams, one through each router.
     tcp_bps: Vec<f64>,
     tcp_fairness: Vec<f64>,
-    /// Memory of each beside its pool: of its process, or of the switch.
+    /// Memory of each router beside its pool: of its process, or its part of the switch's.
     each_kb: Vec<f64>,
-    /// From its process's or graph's beginning until it runs, in the median of all routers.
+    /// Time from the start of a router's process or graph until it runs: the median of all routers.
     start_ms: Vec<f64>,
     /// Time that `europa up` takes with all routers.
     up_s: Vec<f64>,
@@ -87,7 +87,7 @@ fn memory_of_all_kb(kind: Kind) -> Result<f64> {
     pids.into_iter().map(memory_kb).sum()
 }
 
-/// Starting times of routers, in milliseconds.
+/// Parses the starting times of routers, in milliseconds.
 fn starts_ms(events: &str) -> Vec<f64> {
     let time = |event: &str| {
         let event: Value = serde_json::from_str(event).ok()?;
@@ -104,7 +104,7 @@ fn starts_ms(events: &str) -> Vec<f64> {
     events.lines().filter_map(time).collect()
 }
 
-/// One run: routers start, are measured, and stop.
+/// Does one run: routers start, are measured, and stop.
 fn once(
     one: &mut Measured,
     options: &Options,
@@ -144,10 +144,10 @@ fn once(
     tcp(one, options, testbed)
 }
 
-/// A stream through each router.
+/// Measures a TCP stream through each router.
 fn tcp(one: &mut Measured, options: &Options, testbed: &Testbed) -> Result<()> {
     lay_streams(testbed, one.routers)?;
-    // Shorter runs do not show fairness: windows need round trips to grow.
+    // Shorter runs do not show fairness: TCP windows need round trips to grow.
     let time = options.timing().run.max(Duration::from_secs(2));
     let received = Streams::received(testbed, one.routers, options.timing().warm_up, time)?;
     one.tcp_bps.push(received.bps);

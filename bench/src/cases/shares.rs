@@ -1,5 +1,6 @@
-//! `shares`: the measured and expected shares of slices that compete for a port. Then a slice with
-//! a guarantee, while the flood of another slice, from another port, competes for the whole port.
+//! `shares`: the measured and expected shares of slices that compete for a port. The case also
+//! measures a slice with a guarantee beside the flood of another slice, which comes from another
+//! port.
 
 use std::time::{Duration, Instant};
 
@@ -17,10 +18,10 @@ use crate::statistics::Spread;
 use crate::systems::System as _;
 use crate::systems::europa::{DOCUMENTS, Europa, on_testbed};
 
-/// The port's rate while four share it.
+/// The port's rate while four slices share it.
 const RATE_MBITS: f64 = 200.0;
-/// A slice, its reservation, and its expected rate in Mb/s: of 200 less 100 that are guaranteed and
-/// 20 that are a cap, five parts; the guaranteed slice has a part as well.
+/// A slice, its reservation, and its expected rate in Mb/s. Of 200 Mb/s, 100 are guaranteed and 20
+/// are a cap. The rest is five parts. The guaranteed slice also gets one of them.
 const SLICES: [(&str, &str, f64); 4] = [
     ("red", "weight: 3", 48.0),
     ("green", "weight: 1", 16.0),
@@ -34,7 +35,7 @@ const MIXED: &str = "s :: RoundRobinSched -> FRAME -> ToDevice(out);
     RatedSource(LENGTH 1400, RATE 20000) -> Queue(50) -> [2]s;";
 /// 2,000 frames a second, 3.4 Mb/s of a guarantee of 10.
 const VOICE: &str = "RatedSource(LENGTH 200, RATE 2000) -> Queue -> FRAME -> ToDevice(out);";
-/// The looks between which slices' bytes are counted.
+/// Time between two readings of the slices' bytes.
 const SECOND: Duration = Duration::from_secs(1);
 
 /// One round of both measurements.
@@ -77,7 +78,7 @@ fn shared() -> String {
             .collect::<String>()
 }
 
-/// The router of the other cases, which gets the flood, and a router with a guarantee.
+/// Two routers: that of the other cases, which gets the flood, and one with a guarantee.
 fn flooded() -> String {
     let port = "device: r1\nnamespace: eub-rtr\n";
     DOCUMENTS.replace(port, &format!("{port}rate: 1Gb/s\n"))

@@ -1,5 +1,5 @@
-//! `substrate`: what Europa's receive and transmit programs cost over programs that only drop, and
-//! only redirect.
+//! `substrate`: the cost of Europa's receive and transmit programs, compared with programs that
+//! only drop or only redirect.
 //!
 //! Receive: the kernel runs the program of `g0` many times over one frame (`BPF_PROG_TEST_RUN`) and
 //! reports the mean time. The program copies the frame into a pool; the benchmark returns the slots
@@ -27,7 +27,7 @@ const FRAME_BYTES: [u16; 4] = [64, 128, 512, 1500];
 /// Slots of the pools.
 const SLOTS: [u32; 2] = [8192, 256];
 
-/// How frames are received.
+/// A way to receive frames.
 #[derive(Clone, Copy, Serialize)]
 struct Scene {
     #[serde(skip)]
@@ -76,7 +76,7 @@ struct Receive {
     #[serde(flatten)]
     scene: Scene,
     frame_bytes: u16,
-    /// By the kernel's clock.
+    /// Time by the kernel's clock.
     ns: Beside,
 }
 
@@ -84,9 +84,9 @@ struct Receive {
 struct Transmit {
     frames_of_a_kick: u32,
     frame_bytes: u16,
-    /// From call to return.
+    /// Time from call to return.
     ns: Beside,
-    /// By the clock of the thread.
+    /// CPU time of the thread.
     cpu_ns: Beside,
 }
 
@@ -206,7 +206,7 @@ fn timed(work: impl FnOnce() -> Result<()>) -> Result<(Duration, Duration)> {
     Ok((elapsed, Duration::from(after) - Duration::from(before)))
 }
 
-/// UDP to the sink's port, of so many bytes.
+/// A UDP frame to the sink's port, of `frame_bytes`.
 fn frame(frame_bytes: u16, to: [u8; 6], from: [u8; 6], options: &Options) -> Vec<u8> {
     let mut frame = Load { frame_bytes, ..options.load() }.header(to).to_vec();
     frame.resize(frame_bytes.into(), 0);

@@ -14,7 +14,8 @@ use crate::systems::{Arrangement, System};
 const FRACTIONS: [f64; 11] = [0.1, 0.25, 0.5, 0.75, 0.9, 1.0, 1.1, 1.25, 1.5, 1.75, 2.0];
 const FRACTIONS_QUICK: [f64; 5] = [0.25, 0.75, 1.0, 1.5, 2.0];
 
-/// The factor that counts as twice: peaks of two runs differ a little.
+/// A load above this multiple of the peak counts as twice the peak: peaks of two runs differ a
+/// little.
 const TWICE: f64 = 1.8;
 
 /// Delivered rate over offered load, of one system in one arrangement.
@@ -51,8 +52,9 @@ impl Curve {
         self.points.iter().map(Point::delivered).fold(0.0, f64::max)
     }
 
-    /// At the lowest load that is twice the peak, or the highest one if none is: the offered load
-    /// as a multiple of the peak, and the delivered rate as a share of the peak.
+    /// The values at the lowest load that is twice the peak, or at the highest load if none is.
+    /// They are the offered load as a multiple of the peak, and the delivered rate as a share of
+    /// the peak.
     fn overload(&self) -> Option<(f64, f64)> {
         let peak = self.peak();
         let by_load = |a: &&Point, b: &&Point| a.offered().total_cmp(&b.offered());
@@ -63,8 +65,8 @@ impl Curve {
     }
 }
 
-/// Sweeps every system in the best arrangement in which its sender can overload it; if there is
-/// none, in its best arrangement.
+/// Sweeps every system in the best arrangement in which its sender can overload it. A system
+/// without such an arrangement is swept in its best one.
 pub(super) fn run(
     systems: &mut [Box<dyn System>],
     measured: &[Measured],
@@ -98,7 +100,7 @@ pub(super) fn run(
             }
         }
     }
-    // The last point: the generator's rate without a limit.
+    // The last point is the generator's rate without a limit.
     for (curve, chosen) in curves.iter_mut().zip(&chosen) {
         let mut point = Point::default();
         chosen.runs.iter().for_each(|run| point.add(run));
@@ -116,7 +118,7 @@ fn overloadable(one: &Measured) -> Option<&Arranged> {
         .or_else(|| one.best())
 }
 
-/// `0.97 at 2.0 ×`, or a dash.
+/// A text like `0.97 at 2.0 ×`, or a dash.
 pub(super) fn kept(curves: &[Curve], system: &str) -> String {
     curves
         .iter()
@@ -137,7 +139,7 @@ pub(super) fn notes(curves: &[Curve]) -> Vec<String> {
     )]
 }
 
-/// Every point.
+/// A table of every point.
 pub(super) fn table(curves: &[Curve]) -> Table {
     let columns = [
         ("system", Align::Left),
@@ -159,7 +161,7 @@ pub(super) fn table(curves: &[Curve]) -> Table {
     table
 }
 
-/// Delivered over offered load.
+/// A chart of the delivered rate over the offered load.
 pub(super) fn chart(curves: &[Curve]) -> Chart {
     let lines = curves
         .iter()

@@ -18,7 +18,7 @@ use crate::statistics::Spread;
 use crate::systems::System;
 use crate::testbed::{Offloads, Testbed};
 
-/// The measured case: streams at once, and the offloads of hosts and ports.
+/// The measured cases: streams at a time, and the offloads of hosts and ports.
 const KINDS: [(u32, Offloads); 4] =
     [(1, Offloads::Default), (1, Offloads::Off), (8, Offloads::Default), (8, Offloads::Off)];
 
@@ -27,7 +27,7 @@ const KINDS: [(u32, Offloads); 4] =
 struct Measured {
     system: &'static str,
     rates: Vec<Rates>,
-    /// Part of the time that the hypervisor took away, each time.
+    /// Part of the time that the hypervisor took away, in each run.
     stolen: Vec<f64>,
 }
 
@@ -125,7 +125,7 @@ pub(super) fn run(options: &Options, progress: &Progress) -> Result<Outcome> {
     })
 }
 
-/// Bars of all systems with so many streams.
+/// A chart of all systems with this number of streams.
 fn chart(measured: &[Measured], streams: u32, title: &str) -> Chart {
     let mut bars = Vec::new();
     for one in measured {
@@ -152,7 +152,7 @@ fn chart(measured: &[Measured], streams: u32, title: &str) -> Chart {
     })
 }
 
-/// Bits per second of so many streams together; 0 if nothing gets through.
+/// Bits per second of all streams together; 0 if no packet gets through.
 fn stream(
     system: &mut dyn System,
     streams: u32,

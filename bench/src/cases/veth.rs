@@ -62,7 +62,7 @@ impl Measured {
         Self { system: system.name(), arrangements }
     }
 
-    /// The fastest arrangement, which is the one that counts.
+    /// The fastest arrangement, whose figures count.
     pub(super) fn best(&self) -> Option<&Arranged> {
         let rate = |one: &&Arranged| one.rate().median;
         self.arrangements.iter().max_by(|a, b| rate(a).total_cmp(&rate(b)))

@@ -1,4 +1,4 @@
-//! Reports: what a case found, as text, Markdown, JSON and SVG.
+//! Reports: the result of a case as text, Markdown, JSON and SVG.
 
 mod table;
 
@@ -19,9 +19,9 @@ pub(crate) struct Outcome {
     pub(crate) name: &'static str,
     /// Heading.
     pub(crate) title: String,
-    /// Figures to be read.
+    /// The figures as tables.
     pub(crate) tables: Vec<Table>,
-    /// Figures to be seen, with the names of their files.
+    /// The figures as charts, with the names of their files.
     pub(crate) charts: Vec<(String, Chart)>,
     /// Origin of the figures, and remarks.
     pub(crate) notes: Vec<String>,
@@ -49,7 +49,7 @@ impl Chart {
     }
 }
 
-/// `1 234` for 1 234 567: thousands, with a thin gap.
+/// Formats 1 234 567 as `1 234`: thousands, with a thin gap.
 pub(crate) fn thousands(value: f64) -> String {
     let digits = format!("{:.0}", value / 1e3);
     let mut text = String::new();

@@ -14,18 +14,18 @@ use crate::sink::{Checks, Hook, Sink};
 use crate::systems::{Arrangement, Placement, System};
 use crate::testbed::{MAC, OTHER_CORE, Testbed, format_mac};
 
-/// Its output when it is ready.
+/// The text that Click prints when it is ready.
 const READY: &str = "ready";
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// One of the two.
+/// Click or FastClick.
 pub(crate) struct Click {
     name: &'static str,
     program: Option<PathBuf>,
     running: Option<Running>,
 }
 
-/// A process with its file, and the program that keeps Linux from doing the same packets.
+/// A process with its file, and the program that keeps Linux from forwarding the same packets.
 struct Running {
     child: Child,
     _file: NamedTempFile,
@@ -46,7 +46,7 @@ impl Click {
     }
 }
 
-/// Addresses and neighbours as of the other systems.
+/// The configuration, with the addresses and neighbours of the other systems.
 fn configuration() -> String {
     let way = |number: usize, own: &str| {
         let [mac, neighbour] = if number == 0 { [MAC[1], MAC[0]] } else { [MAC[2], MAC[3]] }
@@ -134,7 +134,7 @@ impl System for Click {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Click leaves nothing behind when it is killed.
+        // A killed Click leaves nothing behind.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -19,19 +19,19 @@ use crate::sink::Hook;
 use crate::systems::{Arrangement, Placement, System};
 use crate::testbed::Testbed;
 
-/// Its desired state, as YAML.
+/// The desired state, as YAML.
 pub(crate) const DOCUMENTS: &str = include_str!("europa.yaml");
 /// The same for three routers in a row.
 const CHAIN: &str = include_str!("chain.yaml");
 
 /// Name of the benchmark's node; a node of the machine's users continues to run.
 const INSTANCE: &str = "bench";
-/// The REST socket of its node.
+/// The REST socket of the benchmark's node.
 pub(crate) const SOCKET: &str = "/run/europa/bench/node.sock";
-/// The folder with its node's records of processes.
+/// The folder with the node's records of processes.
 pub(crate) const KEPT: &str = "/run/europa/bench/kept";
 
-/// The part between the two ports.
+/// The routers between the two ports.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Between {
     /// A router in a separate process.
@@ -44,7 +44,7 @@ enum Between {
     Chain,
 }
 
-/// `europa up FILE`, and `europa down`.
+/// Europa: `europa up FILE` starts it, and `europa down` stops it.
 pub(crate) struct Europa {
     program: Option<PathBuf>,
     between: Between,
@@ -65,12 +65,12 @@ impl Europa {
         Self { program: given.or_else(beside), between, up: false }
     }
 
-    /// The same with its router inside the switch.
+    /// The same system with its router inside the switch.
     pub(crate) fn inline(given: Option<PathBuf>) -> Self {
         Self::with(Between::Inline, given)
     }
 
-    /// The same with a router that never sleeps.
+    /// The same system with a router that never sleeps.
     pub(crate) fn busy(given: Option<PathBuf>) -> Self {
         Self::with(Between::Busy, given)
     }
@@ -145,14 +145,14 @@ impl Europa {
         self.with_file("up", documents)
     }
 
-    /// `europa COMMAND FILE` with these documents.
+    /// Runs `europa COMMAND FILE` with these documents.
     pub(crate) fn with_file(&self, command: &str, documents: &str) -> Result<()> {
         let file = NamedTempFile::with_suffix(".yaml").context("making a file for europa")?;
         std::fs::write(file.path(), documents).context("writing a file for europa")?;
         self.call(&[command, &file.path().to_string_lossy()])
     }
 
-    /// Kills the node without warning: the process that answers at its socket.
+    /// Kills the node without warning: SIGKILL to the process that answers at its socket.
     pub(crate) fn kill_node(&self) -> Result<()> {
         let socket = UnixStream::connect(SOCKET).context(SOCKET)?;
         let node = getsockopt(&socket, PeerCredentials).context(SOCKET)?;
@@ -162,7 +162,7 @@ impl Europa {
         Ok(())
     }
 
-    /// The program.
+    /// The path of the program.
     pub(crate) fn program(&self) -> String {
         self.program.as_deref().unwrap_or(Path::new("europa")).to_string_lossy().into_owned()
     }
@@ -198,7 +198,7 @@ impl Europa {
         self.ask(arguments).map(drop)
     }
 
-    /// The output of `europa` with these arguments.
+    /// Runs `europa` with these arguments. Returns its output.
     pub(crate) fn ask(&self, arguments: &[&str]) -> Result<String> {
         let program = self.program.as_deref().unwrap_or(Path::new("europa")).to_string_lossy();
         let words = [&[&*program, "--instance", INSTANCE], arguments].concat();

@@ -19,16 +19,16 @@ pub(crate) trait System {
     /// Short name, as in tables and on the command line.
     fn name(&self) -> &'static str;
 
-    /// Why it cannot be measured here.
+    /// The reason why the system cannot be measured here.
     fn available(&self) -> std::result::Result<(), String>;
 
     /// The ways to distribute the work over both cores, the simplest first; the best one counts.
     fn arrangements(&self) -> Vec<Arrangement>;
 
-    /// The number by which it lowers the TTL.
+    /// The number by which the system lowers the TTL.
     fn hops(&self) -> u8;
 
-    /// Whether it sends raw frames, which a veth without GRO refuses.
+    /// Whether the system sends raw frames, which a veth without GRO refuses.
     fn sends_frames(&self) -> bool;
 
     /// Starts to forward.
@@ -80,7 +80,7 @@ pub(crate) struct Arrangement {
 }
 
 impl Arrangement {
-    /// Arranges a testbed accordingly.
+    /// Sets up a testbed for this arrangement.
     pub(crate) fn apply(self, testbed: &Testbed) -> Result<()> {
         // GRO delays every packet without a gain, except that NAPI threads and redirected frames
         // need it.
@@ -95,8 +95,8 @@ impl Arrangement {
         }
     }
 
-    /// Whether the sender can offer twice what the router takes, because nothing of the
-    /// router runs on its core.
+    /// Whether the sender can offer twice the load that the router takes: no part of the router
+    /// runs on the sender's core.
     pub(crate) fn can_overload(self) -> bool {
         matches!(self.placement, Placement::RouterThread | Placement::Own)
     }

@@ -1,4 +1,4 @@
-//! DPDK's testpmd over AF_XDP: new Ethernet addresses and out, in user space.
+//! DPDK's testpmd over AF_XDP, in user space: changes Ethernet addresses and sends.
 
 use crate::error::Result;
 use crate::sink::Hook;

@@ -18,12 +18,12 @@ pub(crate) struct Xdp {
 }
 
 impl Xdp {
-    /// FIB look-up, TTL, checksum, addresses.
+    /// The router: FIB look-up, TTL, checksum, addresses.
     pub(crate) fn router() -> Self {
         Self { name: "xdp-router", program: "route", hops: 1, running: None }
     }
 
-    /// New MAC addresses and out: the most that can be reached.
+    /// The redirect, which only changes MAC addresses: the upper bound of the rate.
     pub(crate) fn redirect() -> Self {
         Self { name: "xdp-redirect", program: "redirect", hops: 0, running: None }
     }

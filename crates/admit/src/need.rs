@@ -35,7 +35,7 @@ impl Need {
             rate,
             depth: backlog + flow.largest,
             backlog,
-            // Saturates: a flow of so many packets fits nowhere.
+            // Saturates: a flow with the largest number of packets fits nowhere.
             slots: packets.ceil() as u64,
             cores: packets_a_second * machine.packet_cost.0,
             promised,

@@ -207,7 +207,7 @@ impl Btf {
         }
     }
 
-    /// The number that a member declared by `__uint` means: a pointer to an array of so many.
+    /// The number that a member declared by `__uint` means: it points to an array of this length.
     pub fn number(&self, id: TypeId) -> Option<u32> {
         match self.kind(self.resolve(self.pointee(id)?)) {
             Kind::Array { count, .. } => Some(*count),

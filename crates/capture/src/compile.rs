@@ -68,7 +68,7 @@ pub fn compile(filter: &str) -> Result<Program, String> {
     // SAFETY: an open handle, a program to be filled, and a terminated string.
     let result = unsafe { compile(handle, &raw mut compiled, text.as_ptr(), 1, NO_NETMASK) };
     let answer = if result == 0 {
-        // SAFETY: libpcap has filled in so many instructions; they are copied before they
+        // SAFETY: libpcap has filled in `compiled.length` instructions; they are copied before they
         // are freed.
         let instructions =
             unsafe { std::slice::from_raw_parts(compiled.instructions, compiled.length as usize) };

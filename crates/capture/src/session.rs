@@ -17,7 +17,7 @@ use crate::target::Named;
 /// The two rings are written by different processes: a record waits this long for one of the
 /// other ring that is older.
 const PATIENCE_NS: u64 = 20_000_000;
-/// A node that does not answer for so long is stopped.
+/// A node that does not answer for this time is stopped.
 const DEADLINE: Duration = Duration::from_secs(15);
 
 /// The reason why there is no capture.

@@ -207,7 +207,7 @@ impl Client {
     }
 
     /// Whether a node listens. A node that was just killed may accept a connection and not answer:
-    /// the check repeats until its socket has gone.
+    /// the check repeats until its socket no longer exists.
     ///
     /// # Errors
     /// A node listens and does not answer.

@@ -20,7 +20,7 @@ pub enum Cause {
     Takeover,
 }
 
-/// A router or host that is to leave a node. The move has no effect once the object is on another
+/// A router or host that must leave a node. The move has no effect once the object is on another
 /// node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {

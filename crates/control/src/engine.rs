@@ -27,7 +27,7 @@ pub struct Engine {
     waiting: VecDeque<(Submission, Reply)>,
     /// The ticket of the last job or plan.
     ticket: Ticket,
-    /// The last state that a look has found to be as desired.
+    /// The last state in which a look found the machine as desired.
     quiet: Option<Quiet>,
     witness: Option<Box<dyn Witness>>,
 }

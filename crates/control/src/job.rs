@@ -229,7 +229,7 @@ impl Job {
         }
         // Slow work may also continue after the last step.
         self.until = now + PATIENCE;
-        // A device may have turned out to be able to do less than was thought.
+        // The step may show that a device has fewer abilities than the plan assumes.
         if matches!(step, Step::AdaptPort { .. }) && !self.desired.knows_ports_of(&machine.actual())
         {
             self.phase = Phase::Planning;

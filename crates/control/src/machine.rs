@@ -137,7 +137,7 @@ pub enum Note<'a> {
     Applied(&'a str),
     /// A step of a change failed.
     Failed(&'a str),
-    /// The state of before is back, except these parts.
+    /// The machine has its former state again, except these parts.
     TakenBack(&'a [String]),
     /// The stored state runs again, as far as possible.
     Restored,

@@ -11,7 +11,7 @@ pub(crate) enum Purpose {
     Apply { reply: Reply },
     /// Parts of the accepted state are missing: the job does as much as possible.
     Restore,
-    /// The error to return once the state of before is back.
+    /// The error to return once the machine has its former state again.
     Rollback {
         reply: Reply,
         why: Box<ProblemDetails>,

@@ -19,7 +19,7 @@ use crate::clock::Clock;
 use crate::devices::PacketDevices;
 use crate::globals::Pending;
 
-/// A busy router looks for descriptors that are ready once in so many rounds.
+/// A busy router looks for ready descriptors once in this many rounds.
 const ROUNDS: u32 = 64;
 /// Time to wait for a device whose queue is full.
 const FULL: Duration = Duration::from_micros(100);

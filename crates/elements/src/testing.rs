@@ -333,7 +333,7 @@ pub(crate) struct PullBench {
     pub(crate) now_ns: u64,
 }
 
-/// A class with so many pull inputs, each from a queue; push outputs lead to a sink.
+/// A class with `inputs` pull inputs, each from a queue; push outputs lead to a sink.
 pub(crate) fn pull_bench(class: &str, arguments: &[&str], inputs: usize) -> PullBench {
     let registry = Bench::registry();
     let mut graph = Graph::default();

@@ -25,14 +25,14 @@ pub struct Arguments<'a> {
     names: &'a mut Names,
     inputs: usize,
     outputs: usize,
-    /// The tables of the element: their keywords are not taken for values.
+    /// The tables of the element, so that the parser does not read their keywords as values.
     declared: Vec<&'static [Argument]>,
     errors: Vec<ConfigError>,
     warnings: Vec<String>,
 }
 
 impl<'a> Arguments<'a> {
-    /// The arguments of an element with so many inputs and outputs.
+    /// The arguments of an element with these numbers of inputs and outputs.
     pub fn new(
         text: &'a [String],
         names: &'a mut Names,

@@ -31,7 +31,7 @@ struct Room {
 }
 
 impl Rooms {
-    /// Rooms in a pool of so many slots.
+    /// Rooms in a pool of `slots` slots.
     pub(crate) fn of(slots: usize) -> Rooms {
         let eighth = (slots / 8).max(FEWEST);
         Rooms(

@@ -27,7 +27,7 @@ pub use self::event::{Event, Fate, Fetched, Hop, What};
 const MAX_EVENTS: usize = 4096;
 /// Most packets that are followed at the same time.
 const MAX_MARKS: usize = 256;
-/// A trace without a request for so long ends.
+/// A trace ends after this time without a request.
 const LEASE_NS: u64 = 5_000_000_000;
 
 /// A packet under observation.

@@ -81,7 +81,7 @@ pub(crate) fn make(aside: &Path, inside: &Inside) -> io::Result<()> {
     }
     umount2(MACHINE, MntFlags::MNT_DETACH)?;
     fs::remove_dir(MACHINE)?;
-    // Nothing of the machine can be reached here any more, but for binds.
+    // From here on no file of the machine can be reached, except by binds.
     if !binds.iter().any(|bind| Path::new(HOSTS).starts_with(&bind.to))
         && let Err(error) = add_name(&inside.host)
     {

@@ -49,7 +49,7 @@ fn common(a: u64, b: u64) -> u32 {
     (a ^ b).leading_zeros()
 }
 
-/// The bit after so many.
+/// The bit after `after` bits.
 fn bit(suffix: u64, after: u32) -> usize {
     usize::from(suffix.checked_shr(63 - after.min(63)).unwrap_or(0) & 1 == 1)
 }

@@ -5,7 +5,7 @@ use std::f64::consts::TAU;
 use crate::random::Random;
 use crate::settings::{Distribution, Settings};
 
-/// Delays are cut at so many standard deviations.
+/// Delays are cut at this number of standard deviations.
 const CUT: f64 = 4.0;
 /// Mean and standard deviation of the Pareto distribution with exponent 3 and minimum 1.
 const PARETO_MEAN: f64 = 1.5;

@@ -28,8 +28,8 @@ pub struct Config {
     pub name: String,
     /// The shared secret of both sides; zeros for none.
     pub secret: [u8; SECRET_BYTES],
-    /// Rings to receive from: a client has so many, or as many as its server takes; a server
-    /// takes so many at most.
+    /// Number of rings to receive from. A client has this many, or as many as its server takes; a
+    /// server takes this many at most.
     pub receive_rings: u16,
     /// Rings to transmit into, likewise.
     pub transmit_rings: u16,

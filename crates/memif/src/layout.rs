@@ -68,7 +68,7 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Lays out so many rings of each direction.
+    /// Lays out these numbers of rings for each direction.
     pub(crate) fn new(
         config: &Config,
         to_server: u16,

@@ -6,7 +6,7 @@ const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(5);
 /// All routers wait for the switch.
 const LONGEST_OF_SWITCH: Duration = Duration::from_millis(500);
-/// A process that ran for so long has recovered.
+/// A process that ran for this time has recovered.
 const RECOVERED: Duration = Duration::from_secs(10);
 
 /// At once after the first failure, then later and later.

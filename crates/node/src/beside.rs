@@ -14,10 +14,10 @@ use crate::{Doing, NodeError};
 /// Work of one kind, whose result a step needs.
 #[derive(Default)]
 pub(crate) enum Work<T> {
-    /// There is none.
+    /// No work is under way.
     #[default]
     Idle,
-    /// A thread does it.
+    /// A thread does the work.
     UnderWay(JoinHandle<()>),
     /// The work is done, for a step of a change to these documents.
     Done(Purpose, Result<T, NodeError>),

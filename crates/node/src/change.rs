@@ -111,7 +111,7 @@ impl Change {
 
     /// Takes a submission; `reply` gets its outcome.
     pub(crate) fn submit(&mut self, submission: Submission, reply: Reply<Outcome>) {
-        // The caller may be gone.
+        // The caller may have ended.
         let reply = Box::new(|outcome| drop(reply.send(outcome)));
         self.engine.submit(submission, reply);
         self.more = true;

@@ -77,7 +77,7 @@ impl Context {
     /// The log of a process, for appending.
     pub(crate) fn log(&self, of: &str) -> Result<File, NodeError> {
         let path = self.instance.log(of);
-        // A process may write so much and no more: the next one starts in time.
+        // A process may not write more than this: the next one begins a new log in time.
         if fs::metadata(&path).is_ok_and(|log| log.len() > LOG_BYTES / 2) {
             fs::rename(&path, path.with_extension("log.old")).doing("putting a log aside")?;
         }

@@ -94,13 +94,13 @@ impl Control {
     ) -> Result<T, ProblemDetails> {
         let (reply, answer) = oneshot::channel();
         self.send(Work::new(type_name::<Q>(), |node| {
-            // The caller may be gone.
+            // The caller may have ended.
             let _ = reply.send(question(node));
         }))?;
         answer.await.map_err(|_| gone())
     }
 
-    /// Has the loop answer a question of a thread, which waits so long at most.
+    /// Makes the loop answer a question of a thread, which waits for `time` at most.
     pub(crate) fn wait<T: Send + 'static, Q: FnOnce(&mut Node) -> T + Send + 'static>(
         &self,
         time: Duration,
@@ -108,7 +108,7 @@ impl Control {
     ) -> Result<T, ProblemDetails> {
         let (reply, answer) = sync_channel(1);
         self.send(Work::new(type_name::<Q>(), move |node| {
-            // The caller may have gone.
+            // The caller may have ended.
             let _ = reply.send(question(node));
         }))?;
         answer.recv_timeout(time).map_err(|_| gone())

@@ -139,8 +139,8 @@ impl Objects<'_> {
         Ok(())
     }
 
-    /// A router has gone: links to it lead nowhere, and its numbers may soon be another's.
-    /// A switch that has just ended learns of it when it starts.
+    /// Tells the switch that a router is removed: links to it lead nowhere, and its numbers may
+    /// soon be another router's. A switch that has just ended learns of it when it starts.
     pub(crate) fn tell_of_loss(&self, switch: &mut Switch, gone: &Router) {
         for (_, id) in self.peers(&gone.plan.name) {
             let _ = switch.order(&Order::RemoveInterface { interface: id }, &[]);

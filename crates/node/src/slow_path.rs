@@ -146,8 +146,8 @@ impl SlowPaths {
         idle.map(|one| RouterId::of(&one.router))
     }
 
-    /// Has those be there that the documents of a change want, but for their programs. `ports` are
-    /// all, with those that hosts make.
+    /// Makes the slow paths that the documents of a change want, except for their programs. `ports`
+    /// are all ports, including those that hosts make.
     pub(crate) fn have(
         &mut self,
         context: &Context,

@@ -70,7 +70,7 @@ struct Differ<'a> {
     ports: HashMap<&'a str, &'a Port>,
     /// Open ports, by name.
     open: HashMap<&'a str, &'a ActualPort>,
-    /// Documents of routers that are to have a slow path, by router.
+    /// Documents of routers that will have a slow path, by router.
     slow_paths: HashMap<RouterId, &'a Router>,
 }
 

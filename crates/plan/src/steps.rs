@@ -44,9 +44,9 @@ pub enum Step {
     OpenPort(Port),
     /// The settings of a port change, except its device.
     ChangePort {
-        /// Its document before.
+        /// The port's former document.
         from: Port,
-        /// Its document.
+        /// The port's new document.
         to: Port,
     },
     /// A port's device gets the abilities that interfaces need.
@@ -144,7 +144,7 @@ impl Step {
         }
     }
 
-    /// The objects that must not be in doubt before it is taken.
+    /// The objects whose state must be known before the step is taken.
     pub fn needs(&self) -> Vec<Subject> {
         let ports = |plan: &RouterPlan| plan.ports().cloned().map(Subject::Port).collect();
         match self {

@@ -246,7 +246,7 @@ fn needs_of_ports_are_met_once() {
     assert_eq!(steps, ["prepare the device of port p"]);
 }
 
-/// A cubic plan of so many relays takes minutes.
+/// A plan in cubic time takes minutes for this number of relays.
 #[test]
 fn n13_relays_of_many_hosts_are_planned_at_once() {
     const HOSTS: usize = 2000;

@@ -227,7 +227,7 @@ impl Endpoint {
         self.send_keeping(interface, batch, 0);
     }
 
-    /// The same, with so many places of the ring left free, a quarter of all at most.
+    /// The same, but `keep` places of the ring stay free, a quarter of all at most.
     pub fn send_keeping(&mut self, interface: usize, batch: &mut Batch, keep: u32) {
         let Some(tail) = self.tx_tail.get(interface).copied() else { return };
         let ring = self.view.tx(interface as u32);

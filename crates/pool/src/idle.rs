@@ -36,12 +36,12 @@ const LOOK_ON: Duration = Duration::from_micros(250);
 const LOOK_ON_FEW: Duration = Duration::from_micros(180);
 /// Number of packets that counts as few.
 const FEW: u64 = 4;
-/// A poller that had work, slept, and was woken within [`LOOK_ON`], this many times in a row,
-/// should have kept polling. A request and its answer are two such times.
+/// A poller should keep polling if this many times in a row it had work, slept, and was woken
+/// within [`LOOK_ON`]. A request and its answer count as two times.
 const TOO_SOON: u32 = 8;
 
-/// A poller without work yields every so many times: a yield is a system call, and takes several
-/// times as long as a look.
+/// A poller without work yields once in this many looks: a yield is a system call, and takes
+/// several times as long as a look.
 const LOOKS: u32 = 8;
 
 /// So many pollers a core cannot be woken for each packet: on cold caches, that takes 120 µs.
@@ -96,7 +96,7 @@ pub enum Rest {
     Look,
     /// Let other processes on this core run, then poll again.
     Yield,
-    /// Look again after so long.
+    /// Look again after this time.
     Nap(Duration),
     /// Sleep until woken.
     Sleep,

@@ -41,12 +41,12 @@ fn rate() -> u64 {
     })
 }
 
-/// Counts in so many nanoseconds. The first call takes half a millisecond.
+/// Counts in `ns` nanoseconds. The first call takes half a millisecond.
 pub fn of_ns(ns: u64) -> u64 {
     (u128::from(ns) * u128::from(rate()) / 1024).try_into().unwrap_or(u64::MAX)
 }
 
-/// Nanoseconds of so many counts.
+/// Nanoseconds of `counts` counts.
 pub fn to_ns(counts: u64) -> u64 {
     (u128::from(counts) * 1024 / u128::from(rate())).try_into().unwrap_or(u64::MAX)
 }

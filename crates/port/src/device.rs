@@ -234,9 +234,9 @@ pub enum LinkState {
 pub struct Link {
     /// Of its link.
     pub state: LinkState,
-    /// Its name; empty if it has gone.
+    /// The name of the device; empty if the device no longer exists.
     pub name: String,
-    /// The longest packet without its Ethernet header, in bytes; 0 if it has gone.
+    /// The longest packet without its Ethernet header, in bytes; 0 if the device no longer exists.
     pub mtu: u32,
 }
 

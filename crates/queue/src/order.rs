@@ -19,7 +19,7 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Makes room for so many children.
+    /// Makes room for `children` children.
     pub(crate) fn reserve(&mut self, children: u32) {
         let wanted = children.next_power_of_two() as usize;
         if children >= MANY && wanted > self.ring.len() {

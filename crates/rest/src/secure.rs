@@ -170,7 +170,7 @@ impl Connection {
     }
 }
 
-/// Places for connections: so many of one sort, and so many in all.
+/// Places for connections: the most of one sort, and the most in all.
 struct Places<K> {
     most: (usize, usize),
     taken: Arc<Mutex<HashMap<K, usize>>>,

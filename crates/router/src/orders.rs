@@ -117,7 +117,7 @@ pub enum Answer {
     Done(String),
     /// The order was refused, and changed nothing.
     Refused(String),
-    /// The value has so many bytes, more than a message.
+    /// The value has this number of bytes, more than a message.
     TooLong(usize),
     /// A router inside the switch has ended, with the reason; this answers no order.
     Ended(String),

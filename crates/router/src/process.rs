@@ -45,8 +45,8 @@ pub enum RouterError {
     },
 }
 
-/// Runs a router that takes its orders from `control`, and, when that node has gone, from the
-/// next one. It goes on until it is killed. `more` adds elements to those of Europa.
+/// Runs a router that takes its orders from `control` and, when that node has ended, from the next
+/// one. It runs until it is killed. `more` adds elements to those of Europa.
 ///
 /// # Errors
 /// The reason for its end. A node that goes before it has sent the settings ends it silently.

@@ -65,7 +65,7 @@ pub struct Interface {
 pub struct Retransmit {
     /// Rf: until the first retransmission.
     pub first: Duration,
-    /// Rl: total number of transmissions. State that depends on no refresh continues at `slow`.
+    /// Rl: total number of transmissions. After these, state without refreshes is sent at `slow`.
     pub limit: u8,
     /// RFC 8370, section 2.2: the interval after the rapid ones.
     pub slow: Duration,

@@ -194,8 +194,8 @@ impl Neighbour {
 /// Sequence numbers of a sender under a key (RFC 2747, section 3).
 #[derive(Clone, Debug)]
 pub(crate) enum Trust {
-    /// This cookie was sent to it.
+    /// The sender must answer this cookie.
     Challenged(Vec<u8>),
-    /// It has answered, or need not.
+    /// The sender has answered, or need not answer.
     Known(Window),
 }

@@ -219,7 +219,7 @@ impl Signaller {
         }
     }
 
-    /// RFC 2961, section 4.6: with another epoch, ids of before mean nothing.
+    /// RFC 2961, section 4.6: with another epoch, former ids have no meaning.
     fn note_epoch(&mut self, via: Adjacency, epoch: u32) {
         let Some(neighbour) = self.neighbours.get_mut(&via) else { return };
         if neighbour.epoch == Some(epoch) {

@@ -26,7 +26,7 @@ impl Signaller {
             if sent.objects == objects && !again {
                 return;
             }
-            // RFC 2205, section 3.5: nothing that was refused is asked for again so soon.
+            // RFC 2205, section 3.5: a refused request is not repeated before its blockade ends.
             if lsp.blockade.is_some_and(|refused| is_as_large(&resv.flowspec, &refused)) && !again {
                 return;
             }

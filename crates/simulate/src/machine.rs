@@ -22,7 +22,7 @@ use crate::faults::{Coverage, Fault, meets};
 use crate::plant::Plant;
 use crate::world::World;
 
-/// One of so many effects meets a fault.
+/// One in this number of effects meets a fault.
 const FAULT_IN: u32 = 10;
 /// Time limit of a process for reading its configuration.
 const START: Duration = Duration::from_secs(30);

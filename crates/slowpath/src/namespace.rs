@@ -46,7 +46,7 @@ pub fn create(name: &str) -> io::Result<Namespace> {
     settled(Namespace::create(name)?)
 }
 
-/// Makes the namespace of a process, which may end then, the one of a router.
+/// Makes the namespace of a process that of a router. The process may end afterwards.
 ///
 /// # Errors
 /// As above.

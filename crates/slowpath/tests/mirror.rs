@@ -524,7 +524,7 @@ fn a_fast_path_that_refuses_a_policy_decides_nothing() {
     bench.batch("rule add from 10.66.0.0/16 prohibit\n");
     gate("the fast path refuses the policy");
     assert!(bench.progress.by_linux().iter().any(|all| all.contains("refuses the policy")));
-    // It is tried again, and applies once the fast path accepts it.
+    // The mirror tries the policy again, which applies once the fast path accepts it.
     *bench.refused.lock().unwrap() = None;
     gate("");
     let policy = bench.table("gate0.policy").remove("policy").unwrap();

@@ -264,7 +264,7 @@ impl HeldMap {
         Ok(Some(values.collect()))
     }
 
-    /// The first keys, at most so many.
+    /// The first keys, `most` at most.
     ///
     /// # Errors
     /// The kernel's error.

@@ -12,7 +12,7 @@ const UNITS_PER_NS: u128 = 64;
 const COST_SHIFT: u32 = 20;
 /// Slower, and the cost of a long frame would not fit into 64 bits.
 const LEAST_BITS: u64 = 8000;
-/// A bucket holds its rate's bytes in so long, and at least so many bytes: any frame fits.
+/// A bucket holds the bytes of its rate in this time, and at least `BURST_BYTES`: any frame fits.
 const BURST_NS: u128 = 10_000_000;
 const BURST_BYTES: u128 = 65_536;
 
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn buckets() {
         for (bits, frame_ns, burst_ns) in [
-            // 1000 bytes take so long, and so much is in the bucket.
+            // Nanoseconds for 1000 bytes, and for the bytes of a full bucket.
             (8_000, 1_000_000_000, 65_536_000_000),
             (1, 1_000_000_000, 65_536_000_000),
             (100_000_000, 80_000, 10_000_000),

@@ -539,7 +539,7 @@ fn name_of(number: u32) -> Option<String> {
     };
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut length = size_of::<libbpf_sys::bpf_prog_info>() as u32;
-    // SAFETY: the kernel writes at most `length` bytes into `info`, which has so many.
+    // SAFETY: the kernel writes at most `length` bytes into `info`, which has this size.
     let result = unsafe {
         libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &raw mut info, &raw mut length)
     };
@@ -560,7 +560,7 @@ pub(crate) fn pin(fd: &OwnedFd, path: &Path) -> io::Result<()> {
 pub(crate) fn device_of(link: &OwnedFd) -> Option<u32> {
     let mut info = libbpf_sys::bpf_link_info::default();
     let mut length = size_of::<libbpf_sys::bpf_link_info>() as u32;
-    // SAFETY: the kernel writes at most `length` bytes into `info`, which has so many.
+    // SAFETY: the kernel writes at most `length` bytes into `info`, which has this size.
     let result = unsafe {
         libbpf_sys::bpf_link_get_info_by_fd(link.as_raw_fd(), &raw mut info, &raw mut length)
     };

@@ -16,7 +16,7 @@ const KICK_TIME: Duration = Duration::from_micros(200);
 /// Most frames of a kick: more would only make others wait.
 pub(crate) const MAX_KICK_FRAMES: u32 = 1024;
 const MIN_KICK_FRAMES: u32 = 32;
-/// Up to so many frames leave by the socket.
+/// Most frames of a batch that leave by the socket.
 pub(crate) const SOCKET_FRAMES: usize = 8;
 /// Time for which a port must be quiet before its frames use the socket after kicks, if the kernel
 /// does not report when its device has sent live frames.

@@ -64,8 +64,8 @@ pub(crate) struct Filters {
 }
 
 impl Filters {
-    /// Empty, for so many workers, with a thread that changes them; room for so many packets of
-    /// one turn.
+    /// Makes empty rules for `workers` workers, with a thread that changes the rules, and with room
+    /// for `turn` packets of one turn.
     pub(crate) fn new(workers: usize, turn: u32) -> std::io::Result<Vec<Self>> {
         let mut rules = Rules::new();
         let (nodes, come) = channel();

@@ -209,7 +209,7 @@ pub const START_DESCRIPTORS: [&str; 11] = [
 pub const WORKER_DESCRIPTORS: [&str; 3] =
     ["transmit program", "doorbell", "what rings the doorbell"];
 
-/// The worker that sends by a port, of so many.
+/// The worker that sends by a port, of `workers` workers.
 pub fn port_worker(port: u32, workers: u32) -> u32 {
     port % workers.max(1)
 }

@@ -24,7 +24,8 @@ pub const SHARE_PACKETS: u16 = 1024;
 const STREAM_BYTES: u16 = 512;
 /// Number of waiting packets that are compared with their successors...
 const STREAM_LOOKS: usize = 8;
-/// ...and so many of these are followed by the next one of their stream, if merging is worth it.
+/// ...and the number of these that their stream's next packet must follow, so that merging is worth
+/// it.
 const STREAM_PAIRS: usize = 6;
 
 /// A descriptor that the switch holds, stamped with its origin.

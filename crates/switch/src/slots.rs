@@ -16,7 +16,7 @@ use crate::tables::Shared;
 /// Number of free slots of a pool that stay in use: twice the number that a router or the switch
 /// takes at a time.
 const STAY: u32 = 256;
-/// At most so many are set aside at a time.
+/// Most slots that are set aside at a time.
 const AT_ONCE: u32 = 256;
 
 impl Shared {

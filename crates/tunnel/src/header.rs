@@ -21,9 +21,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Bytes of a header without a part: Geneve, and the option of identity.
+/// Bytes of a header without a part option: the Geneve header and the identity option.
 pub const HEADER_BYTES: usize = 8 + 4 + IDENTITY_BYTES;
-/// Bytes that the option of a part adds.
+/// Bytes that the part option adds.
 pub const PART_BYTES: usize = 4 + 4;
 /// Bytes of the longest header that this crate writes.
 pub const MOST_HEADER_BYTES: usize = HEADER_BYTES + PART_BYTES;
@@ -52,7 +52,7 @@ impl fmt::Debug for Key {
 /// A part of a split frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its index, from 0.
+    /// The part's index, from 0.
     pub index: u8,
     /// Number of parts of the frame: at least 2.
     pub count: u8,
@@ -60,7 +60,7 @@ pub struct Part {
     pub frame_bytes: u16,
 }
 
-/// The fields of a packet before its frame, or its part of one.
+/// The header fields of a packet. A frame or a part of a frame follows them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The link's number, 24 bits.
@@ -69,63 +69,63 @@ pub struct Header {
     pub key: Key,
     /// The epoch of the sender.
     pub epoch: u64,
-    /// A number that the sender draws at its start, with which the sequence begins.
+    /// A number that the sender draws when it starts. A new session begins a new sequence.
     pub session: u32,
-    /// The packet's number in the session. After the largest follows 0.
+    /// The packet's number in the session. 0 follows the largest number.
     pub sequence: u32,
-    /// The part of a frame that follows; `None` for a whole frame.
+    /// The part that follows the header; `None` if a whole frame follows.
     pub part: Option<Part>,
 }
 
-/// Why bytes are no packet of a link.
+/// The reason why bytes are not a packet of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
-    /// It ends within its header.
+    /// The packet ends within its header.
     #[error("it ends within its header, after {0} bytes")]
     Truncated(usize),
-    /// The version, which is 0.
+    /// The version is not 0.
     #[error("version {0} of Geneve, not 0")]
     Version(u8),
-    /// The flags: a control packet, or no critical option.
+    /// The flags mark a control packet, or no critical option.
     #[error("flags {0:#04x}, not those of a frame with a critical option")]
     Flags(u8),
-    /// The type of the payload, which is Ethernet.
+    /// The type of the payload is not Ethernet.
     #[error("protocol {0:#06x}, not Ethernet")]
     Protocol(u16),
     /// The first option is not the identity.
     #[error("the first option is of class {class:#06x} and type {kind:#04x}, not the identity")]
     NoIdentity {
-        /// Its class.
+        /// The class of the option.
         class: u16,
-        /// Its type.
+        /// The type of the option.
         kind: u8,
     },
-    /// The length of an option of Europa's.
+    /// An option of Europa's has a wrong length.
     #[error("option {kind:#04x} of {bytes} bytes")]
     Length {
-        /// The option's type.
+        /// The type of the option.
         kind: u8,
-        /// Its bytes.
+        /// The length of the option in bytes.
         bytes: usize,
     },
-    /// A critical option that is unknown here, or repeated.
+    /// A critical option is unknown here, or repeated.
     #[error("an unknown critical option, of class {class:#06x} and type {kind:#04x}")]
     Critical {
-        /// Its class.
+        /// The class of the option.
         class: u16,
-        /// Its type.
+        /// The type of the option.
         kind: u8,
     },
 }
 
 impl Header {
-    /// Its length in bytes.
+    /// The length of the header in bytes.
     pub fn bytes(&self) -> usize {
         if self.part.is_some() { MOST_HEADER_BYTES } else { HEADER_BYTES }
     }
 
-    /// Writes it to the beginning of `to`. Returns its length; `None` if there is no room. Only the
-    /// lower 24 bits of `id` are written.
+    /// Writes the header to the beginning of `to`. Returns the length of the header; `None` if `to`
+    /// has no room. The header has only the lower 24 bits of `id`.
     pub fn write(&self, to: &mut [u8]) -> Option<usize> {
         let length = self.bytes();
         let to = to.get_mut(..length)?;
@@ -156,10 +156,10 @@ impl Header {
         Some(length)
     }
 
-    /// Reads the header of a UDP payload; the rest is the frame, or the part of one.
+    /// Reads the header of a UDP payload. Returns the header, and the frame or the part of a frame.
     ///
     /// # Errors
-    /// It is no packet of a link. The key is not looked at.
+    /// The bytes are not a packet of a link. The function does not check the key.
     pub fn read(packet: &[u8]) -> Result<(Header, &[u8]), Malformed> {
         let cut = Malformed::Truncated(packet.len());
         let ([first, flags, protocol @ .., _], options) = packet
@@ -214,7 +214,7 @@ impl Header {
     }
 }
 
-/// The first option of these bytes: class, type, data; and the bytes behind it.
+/// Reads the first option of these bytes: class, type, data; and the bytes behind it.
 fn option(bytes: &[u8]) -> Option<(u16, u8, &[u8], &[u8])> {
     let ([class @ .., kind, length], rest) = bytes.split_first_chunk::<4>()?;
     // The upper three bits are reserved and ignored (RFC 8926 section 3.5).
@@ -269,7 +269,7 @@ mod tests {
         for (at, byte, wanted) in [
             (0, 0x49, Malformed::Version(1)),
             (0, 0x3f, Malformed::Truncated(46)),
-            // No options, the first cut off, the second cut off.
+            // A header without options, one with a cut first option, one with a cut second option.
             (0, 0x00, Malformed::Truncated(46)),
             (0, 0x06, Malformed::Truncated(46)),
             (0, 0x08, Malformed::Truncated(46)),

@@ -1,5 +1,5 @@
-//! Frames from their parts. Memory is allocated once: a peer may have a few frames unfinished at a
-//! time, each for a second.
+//! Reassembles frames from their parts. The memory is allocated once: a peer may have at most 16
+//! unfinished frames at a time, each for one second.
 
 use crate::header::Part;
 use crate::split::Split;
@@ -9,11 +9,11 @@ pub const WAITING_FRAMES: usize = 16;
 /// Time for which an unfinished frame waits for its parts, in nanoseconds.
 pub const PATIENCE_NS: u64 = 1_000_000_000;
 
-/// The name of a split frame.
+/// Identifies a split frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FrameId {
     session: u32,
-    /// Number of the packet with its first part.
+    /// Number of the packet that carries the first part.
     first: u32,
 }
 
@@ -21,7 +21,7 @@ struct FrameId {
 struct Unfinished {
     id: FrameId,
     split: Split,
-    /// Received parts, a bit each.
+    /// Received parts, one bit for each.
     come: u64,
     since_ns: u64,
 }
@@ -42,22 +42,22 @@ pub struct Reassembly {
 pub enum Reassembled<'a> {
     /// The frame is complete.
     Frame(&'a [u8]),
-    /// Parts of it are missing yet.
+    /// Other parts of the frame have not arrived yet.
     Waiting,
-    /// A part that no sender makes, or that contradicts another one of its frame.
+    /// The part contradicts another part of its frame, or no sender makes such a part.
     Contradiction,
-    /// Its frame is longer than allowed on the link.
+    /// The frame is longer than the link allows.
     TooLong,
 }
 
 impl Reassembly {
-    /// Memory for frames of up to so many bytes.
+    /// Allocates memory for frames of up to `most_frame_bytes`.
     pub fn new(most_frame_bytes: usize) -> Self {
         let memory = vec![0; most_frame_bytes * WAITING_FRAMES].into();
         Self { frames: [None; WAITING_FRAMES], memory, most_frame_bytes, unfinished: 0 }
     }
 
-    /// Drops frames that have waited too long.
+    /// Drops frames that have waited for longer than [`PATIENCE_NS`].
     pub fn expire(&mut self, now_ns: u64) {
         for frame in &mut self.frames {
             if frame.is_some_and(|frame| now_ns.saturating_sub(frame.since_ns) >= PATIENCE_NS) {
@@ -67,7 +67,7 @@ impl Reassembly {
         }
     }
 
-    /// Adds a part, which arrived in the packet with this number.
+    /// Adds a part that arrived in the packet with this number.
     pub fn add(
         &mut self,
         now_ns: u64,

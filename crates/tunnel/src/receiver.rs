@@ -1,4 +1,4 @@
-//! The receiving end of a link: it first compares key and epoch.
+//! The receiving end of a link. It compares key and epoch of a packet before anything else.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,21 +6,21 @@ use crate::header::{Header, Key};
 use crate::reassembly::{Reassembled, Reassembly};
 use crate::sequence::{Numbers, Order};
 
-/// An Ethernet header.
+/// Bytes of an Ethernet header, the shortest frame.
 const LEAST_FRAME_BYTES: usize = 14;
 
 /// Why a packet is dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// Another key than the link's.
+    /// The packet has another key than the link.
     Key,
-    /// A lower epoch than that of the document or of an earlier packet.
+    /// The packet has a lower epoch than the document or than an earlier packet.
     Epoch,
-    /// It arrived before, or too late.
+    /// A packet with this number has arrived before, or the packet is too late.
     Twice,
-    /// A part that no sender makes, or that contradicts another one.
+    /// The part contradicts another part, or no sender makes such a part.
     Part,
-    /// A frame without an Ethernet header, or longer than allowed on the link.
+    /// The frame has no Ethernet header, or is longer than the link allows.
     Length,
 }
 
@@ -42,9 +42,9 @@ pub struct Reception {
     pub packets: u64,
     /// Frames that are complete.
     pub frames: u64,
-    /// Their bytes.
+    /// Bytes of the complete frames.
     pub bytes: u64,
-    /// Numbers that did not arrive.
+    /// Sequence numbers that have not arrived.
     pub lost: u64,
     /// Packets that arrived after later ones.
     pub reordered: u64,
@@ -56,9 +56,9 @@ pub struct Reception {
     pub twice: u64,
     /// Parts that no sender makes.
     pub wrong_part: u64,
-    /// Frames of a wrong length.
+    /// Frames without an Ethernet header, or longer than the link allows.
     pub wrong_length: u64,
-    /// Frames whose parts have not all arrived.
+    /// Frames that were dropped because some of their parts did not arrive.
     pub unfinished: u64,
 }
 
@@ -75,8 +75,8 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// A receiver that accepts this key, this epoch or a higher one, and frames of up to this
-    /// length.
+    /// Makes a receiver that accepts this key, this epoch or a higher one, and frames of up to
+    /// `most_frame_bytes`.
     pub fn new(key: Key, epoch: u64, most_frame_bytes: usize) -> Self {
         Self {
             key,
@@ -89,8 +89,8 @@ impl Receiver {
         }
     }
 
-    /// Changes key and epoch. Another key belongs to another sender, which does not know epochs of
-    /// the former one.
+    /// Changes key and epoch. Another key belongs to another sender, whose epochs are independent
+    /// of the former sender's.
     pub fn change(&mut self, key: Key, epoch: u64) {
         if key == self.key {
             self.epoch = self.epoch.max(epoch);
@@ -99,18 +99,18 @@ impl Receiver {
         }
     }
 
-    /// Its counters.
+    /// The counters of this end.
     pub fn counted(&self) -> Reception {
         let Numbers { lost, reordered, .. } = self.numbers;
         Reception { lost, reordered, unfinished: self.reassembly.unfinished, ..self.counted }
     }
 
-    /// Gives up frames whose parts have not come in time.
+    /// Drops unfinished frames that have waited too long for their parts.
     pub fn expire(&mut self, now_ns: u64) {
         self.reassembly.expire(now_ns);
     }
 
-    /// Takes a packet: its header, and the rest of its bytes.
+    /// Processes a packet, given its header and the bytes behind the header.
     pub fn receive<'a>(
         &'a mut self,
         now_ns: u64,
@@ -126,7 +126,8 @@ impl Receiver {
             return Received::Dropped(Cause::Epoch);
         }
         if header.epoch > self.epoch || self.session != Some(header.session) {
-            // An authentic packet reports a higher epoch. Another session is another process.
+            // The key is right, so the higher epoch counts. Another session means another sending
+            // process.
             self.epoch = header.epoch;
             self.session = Some(header.session);
             self.numbers.restart();

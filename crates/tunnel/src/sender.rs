@@ -12,7 +12,7 @@ pub struct Sender {
     most_bytes: usize,
 }
 
-/// A frame that is about to leave.
+/// A frame that has its packet numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     header: Header,
@@ -20,18 +20,18 @@ pub struct Sent {
 }
 
 impl Sender {
-    /// One that begins a session. `header` has the link's number, key and epoch and the session; the
-    /// longest UDP payload is `most_bytes`.
+    /// Makes a sender that begins a session. `header` has the link's number, key and epoch and the
+    /// session; the longest UDP payload is `most_bytes`.
     pub fn new(header: Header, most_bytes: usize) -> Self {
         Self { next: Header { part: None, ..header }, most_bytes }
     }
 
-    /// Another number, key or epoch from the next frame on. The session and its sequence go on.
+    /// Changes number, key and epoch from the next frame on. The session and its sequence continue.
     pub fn change(&mut self, id: u32, key: Key, epoch: u64) {
         self.next = Header { id, key, epoch, ..self.next };
     }
 
-    /// The longest UDP payload from the next frame on.
+    /// Sets the longest UDP payload from the next frame on.
     pub fn set_most_bytes(&mut self, most_bytes: usize) {
         self.most_bytes = most_bytes;
     }
@@ -41,17 +41,17 @@ impl Sender {
         self.most_bytes
     }
 
-    /// The epoch in packets.
+    /// The epoch that the sender writes into packets.
     pub fn epoch(&self) -> u64 {
         self.next.epoch
     }
 
-    /// Packets that a frame takes; `None` if it cannot be sent.
+    /// Number of packets that a frame needs; `None` if the sender cannot send it.
     pub fn packets(&self, frame_bytes: usize) -> Option<u8> {
         Split::of(frame_bytes, self.most_bytes).map(|split| split.count)
     }
 
-    /// Takes the numbers for a frame; `None` if it cannot be sent.
+    /// Takes the packet numbers for a frame; `None` if the sender cannot send it.
     pub fn send(&mut self, frame_bytes: usize) -> Option<Sent> {
         let split = Split::of(frame_bytes, self.most_bytes)?;
         let header = self.next;
@@ -61,7 +61,7 @@ impl Sender {
 }
 
 impl Sent {
-    /// Its packets: the header of each, and the range of the frame in it.
+    /// The packets of the frame: the header of each, and the range of the frame in it.
     pub fn packets(self) -> impl Iterator<Item = (Header, std::ops::Range<usize>)> {
         let Sent { header, split } = self;
         (0..split.count).map(move |index| {

@@ -1,40 +1,40 @@
-//! Numbers of received packets: which have not come, which came late, which came twice.
+//! Numbers of received packets: finds lost, late and repeated packets.
 
-/// A packet that is late by fewer numbers than this is taken, once.
+/// A packet that is late by fewer numbers than this is accepted once.
 pub const WINDOW: u32 = 64;
 
-/// The order in which a packet came.
+/// The order of a packet among the received ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// It has the newest number.
+    /// The packet has the newest number.
     Newest,
-    /// It came after a later one.
+    /// The packet arrived after a later one.
     Late,
-    /// It came before, or too late to tell: the caller drops it.
+    /// The packet arrived before, or is too late to be checked: the caller drops it.
     Twice,
 }
 
 /// The numbers of a sender's session. Numbers are compared by their distance (RFC 1982), so that
-/// the sequence goes on behind the largest number.
+/// the sequence continues with 0 after the largest number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Numbers {
-    /// The newest number; none before the first packet.
+    /// The newest number; `None` before the first packet.
     newest: Option<u32>,
-    /// The newest number and those before it that have come, a bit each.
+    /// The newest number and the numbers before it that have arrived, one bit each.
     come: u64,
-    /// Numbers that have not come, less those that came late.
+    /// Numbers that have not arrived. A late packet lowers the count by one.
     pub lost: u64,
-    /// Packets that came after later ones.
+    /// Packets that arrived after later ones.
     pub reordered: u64,
 }
 
 impl Numbers {
-    /// A sender restarts: its next number may be any.
+    /// Notes that the sender has restarted: its next packet may have any number.
     pub fn restart(&mut self) {
         (self.newest, self.come) = (None, 0);
     }
 
-    /// Notes a number.
+    /// Notes the number of a received packet.
     pub fn note(&mut self, number: u32) -> Order {
         let Some(newest) = self.newest else {
             (self.newest, self.come) = (Some(number), 1);
@@ -72,9 +72,9 @@ mod tests {
             (&[5, 8, 7, 6, 9], &[Newest, Newest, Late, Late, Newest], 0, 2),
             (&[5, 8, 7, 7, 8], &[Newest, Newest, Late, Twice, Twice], 1, 1),
             (&[5, 5], &[Newest, Twice], 0, 0),
-            // Behind the largest number comes 0.
+            // 0 follows the largest number.
             (&[u32::MAX, 1, 0], &[Newest, Newest, Late], 0, 1),
-            // Too late to tell.
+            // The last packet is too late to be checked.
             (&[1, 65, 2, 1], &[Newest, Newest, Late, Twice], 62, 1),
             (&[1, 1000, 900], &[Newest, Newest, Twice], 998, 0),
         ] {

@@ -1,9 +1,9 @@
-//! Frames that are longer than the underlay carries: cut into parts of equal length, the last one
-//! perhaps shorter.
+//! Cuts frames that are longer than the underlay carries into parts of equal length. The last part
+//! may be shorter.
 
 use crate::header::{HEADER_BYTES, MOST_HEADER_BYTES, Part};
 
-/// Most parts of a frame: one bit each in a word.
+/// Most parts of a frame: the reassembly has one bit for each in a word.
 pub const MOST_PARTS: u8 = 64;
 
 /// How a frame is cut.
@@ -11,15 +11,15 @@ pub const MOST_PARTS: u8 = 64;
 pub struct Split {
     /// Bytes of the frame.
     pub frame_bytes: u16,
-    /// Parts; 1 for a frame that goes as a whole.
+    /// Number of parts; 1 for a frame that is sent as a whole.
     pub count: u8,
-    /// Bytes of each part but the last.
+    /// Bytes of each part except the last.
     pub stride: u16,
 }
 
 impl Split {
-    /// How a frame of `frame_bytes` leaves in UDP payloads of up to `most_bytes`; `None` if that
-    /// takes too many parts, or the frame is longer than a slot can be.
+    /// How a frame of `frame_bytes` is cut for UDP payloads of up to `most_bytes`. `None` if the
+    /// frame needs too many parts, or is longer than a slot.
     pub fn of(frame_bytes: usize, most_bytes: usize) -> Option<Split> {
         let length = u16::try_from(frame_bytes).ok()?;
         if frame_bytes + HEADER_BYTES <= most_bytes {
@@ -27,10 +27,10 @@ impl Split {
         }
         let room = most_bytes.checked_sub(MOST_HEADER_BYTES).filter(|room| *room > 0)?;
         let count = u8::try_from(frame_bytes.div_ceil(room)).ok()?;
-        // With a small rest, it fits as a whole only with the shorter header.
+        // A frame that fits into one packet only without a part option is cut into two parts.
         let count = count.max(2);
         let stride = frame_bytes.div_ceil(count.into());
-        // With equal parts the last one could be empty: 9 bytes in 6 parts of 2.
+        // Parts of equal length can leave the last one empty: 9 bytes in 6 parts of 2.
         let is_full = stride * usize::from(count - 1) < frame_bytes;
         (count <= MOST_PARTS && is_full).then_some(Split {
             frame_bytes: length,
@@ -39,26 +39,26 @@ impl Split {
         })
     }
 
-    /// How the frame of a received part was cut; `None` if no sender cuts so.
+    /// How the sender cut the frame of a received part; `None` if no sender cuts a frame like this.
     pub fn of_part(part: Part) -> Option<Split> {
         let Part { index, count, frame_bytes } = part;
         if !(2..=MOST_PARTS).contains(&count) || index >= count {
             return None;
         }
         let stride = frame_bytes.div_ceil(count.into());
-        // Each part has something: a frame of 9 bytes has no 6 parts of 2.
+        // Each part has at least a byte: a frame of 9 bytes cannot have 6 parts of 2.
         let before_last = stride.checked_mul(u16::from(count - 1))?;
         (before_last < frame_bytes).then_some(Split { frame_bytes, count, stride })
     }
 
-    /// Where part `index` lies in the frame.
+    /// The range of part `index` in the frame.
     pub fn range(&self, index: u8) -> std::ops::Range<usize> {
         let start = usize::from(self.stride) * usize::from(index);
         let end = (start + usize::from(self.stride)).min(self.frame_bytes.into());
         start.min(end)..end
     }
 
-    /// The option of part `index`; none for a frame that goes as a whole.
+    /// The option of part `index`; `None` for a frame that is sent as a whole.
     pub fn part(&self, index: u8) -> Option<Part> {
         let Split { frame_bytes, count, .. } = *self;
         (count > 1).then_some(Part { index, count, frame_bytes })

@@ -1,4 +1,4 @@
-//! Both ends of a link: what is sent comes, and hostile packets change nothing.
+//! Tests both ends of a link: sent frames arrive, and hostile packets change nothing.
 
 use europa_tunnel::{
     Cause, HEADER_BYTES, Header, Key, MOST_HEADER_BYTES, PATIENCE_NS, Part, Received, Receiver,
@@ -14,7 +14,7 @@ fn receiver() -> Receiver {
     Receiver::new(Key(0xfeed), 3, MOST_FRAME)
 }
 
-/// The packets of a frame.
+/// The packets that a sender makes of a frame.
 fn packets(sender: &mut Sender, frame: &[u8]) -> Vec<Vec<u8>> {
     let sent = sender.send(frame.len()).expect("a frame that can be sent");
     sent.packets()
@@ -79,11 +79,11 @@ fn a_part_that_contradicts_its_frame_is_dropped() {
     let whole = frame(1514, 1);
     let parts = packets(&mut sender, &whole);
     assert_eq!(receive(&mut end, 0, &parts[0]), Received::Part);
-    // The same name, and another length of the whole.
+    // A part of the same frame with another length of the whole frame.
     let part = Some(Part { index: 1, count: 3, frame_bytes: 1514 });
     let header = Header { sequence: 1, part, ..HEADER };
     assert_eq!(end.receive(0, &header, &frame(505, 0)), Received::Dropped(Cause::Part));
-    // The right one had the number of the wrong one.
+    // The correct part has the same number as the wrong one.
     assert_eq!(receive(&mut end, 0, &parts[1]), Received::Dropped(Cause::Twice));
 }
 
@@ -100,10 +100,10 @@ fn a_higher_epoch_and_a_new_session_are_learnt() {
     assert_eq!(take(&mut end, Header { session: 12, ..HEADER }), None);
     assert_eq!(take(&mut end, Header { epoch: 9, ..HEADER }), None);
     assert_eq!(take(&mut end, HEADER), Some(Cause::Epoch));
-    // The document is behind what a packet has told.
+    // The document has a lower epoch than a received packet.
     end.change(Key(0xfeed), 4);
     assert_eq!(take(&mut end, Header { epoch: 8, ..HEADER }), Some(Cause::Epoch));
-    // Another key has other epochs.
+    // Another key has its own epochs.
     end.change(Key(1), 4);
     assert_eq!(take(&mut end, Header { epoch: 4, key: Key(1), ..HEADER }), None);
     assert_eq!(end.counted().lost, 0);
@@ -118,7 +118,7 @@ fn unfinished_frames_are_bounded_in_number_and_time() {
         assert_eq!(receive(&mut end, time, &parts[0]), Received::Part);
     }
     assert_eq!(end.counted().unfinished, 4);
-    // The oldest have gone; a later one is still there, until its time is over.
+    // The receiver has dropped the oldest frames. It keeps a later one until the frame's time ends.
     let last = all.len() as u64 - 1;
     let whole = frame(1514, 10);
     assert_eq!(receive(&mut end, last, &all[10][1]), Received::Frame(&whole));
@@ -170,8 +170,8 @@ proptest! {
         prop_assert_eq!(Header::read(&bytes[..length]), Ok((header, &[][..])));
     }
 
-    /// Frames of all lengths over underlays of all lengths, some packets lost, some neighbours
-    /// swapped: each frame comes whole and once, or not at all.
+    /// Sends frames of all lengths over underlays of all lengths; the test drops some packets and
+    /// exchanges some neighbours. Each frame arrives whole and once, or does not arrive.
     #[test]
     fn frames_come_whole_or_not_at_all(
         lengths in prop::collection::vec(14usize..MOST_FRAME, 1..40),
@@ -184,7 +184,7 @@ proptest! {
         let mut way: Vec<(usize, Vec<u8>)> = Vec::new();
         let mut fates = fates.iter().cycle();
         let mut hit = vec![false; frames.len()];
-        // A packet that many others pass would be too late to be taken.
+        // A packet that many other packets overtake would be too late to be accepted.
         let mut swapped = false;
         for (number, one) in frames.iter().enumerate() {
             for packet in packets(&mut sender, one) {
@@ -214,7 +214,8 @@ proptest! {
             }
         }
         for (number, times) in come.iter().enumerate() {
-            // With few losses at a time, no unfinished frame is given up for another one.
+            // Few packets are lost at a time, so the receiver drops no unfinished frame for another
+            // one.
             let wanted = if hit[number] { 0..=0 } else if end.counted().unfinished > 0 { 0..=1 } else { 1..=1 };
             prop_assert!(wanted.contains(times), "frame {number} came {times} times");
         }

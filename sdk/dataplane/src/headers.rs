@@ -1,7 +1,7 @@
 //! The headers of a frame: Ethernet, with one VLAN tag or none, and IP behind it.
 //!
-//! Each function looks at the bytes of the frame and answers `None` if they are too short or of
-//! another protocol. The headers are views of the frame's own bytes: a change is in the packet.
+//! Each function returns `None` if the frame is too short or has another protocol. Headers are
+//! views of the frame's bytes: a change of a header changes the packet.
 
 use std::net::IpAddr;
 
@@ -31,7 +31,7 @@ pub fn ethernet(frame: &[u8]) -> Option<&EthernetHeader> {
     EthernetHeader::at(frame, 0)
 }
 
-/// The Ethernet header, for changing it.
+/// The Ethernet header, mutable.
 #[inline]
 pub fn ethernet_mut(frame: &mut [u8]) -> Option<&mut EthernetHeader> {
     EthernetHeader::at_mut(frame, 0)
@@ -54,7 +54,7 @@ pub fn ipv4(frame: &[u8]) -> Option<&Ipv4Header> {
     }
 }
 
-/// The IPv4 header, for changing it. Its checksum is the caller's: see [`set_dscp`] and
+/// The IPv4 header, mutable. The caller updates its checksum: see [`set_dscp`] and
 /// [`checksum::update_u16`].
 #[inline]
 pub fn ipv4_mut(frame: &mut [u8]) -> Option<&mut Ipv4Header> {
@@ -75,7 +75,7 @@ pub fn ipv6(frame: &[u8]) -> Option<&Ipv6Header> {
     }
 }
 
-/// The IPv6 header, for changing it.
+/// The IPv6 header, mutable.
 #[inline]
 pub fn ipv6_mut(frame: &mut [u8]) -> Option<&mut Ipv6Header> {
     match payload(frame)? {

@@ -1,8 +1,9 @@
 //! A router's data plane as a program in Rust.
 //!
-//! A program that a router's document names (`fast_path: {program: [...]}`) is started in the router's
-//! sandbox with the descriptors of its packet pool, whose numbers are in its environment. It takes
-//! packets from receive rings, works on them where they are, and puts them into transmit rings.
+//! The node starts the program that a router's document names (`fast_path: {program: [...]}`). The
+//! program runs in the router's sandbox with the descriptors of its packet pool, whose numbers are
+//! in its environment. It takes packets from receive rings, changes them in place, and puts them
+//! into transmit rings.
 //!
 //! ```no_run
 //! use europa_dataplane::{Batch, Pool};
@@ -20,12 +21,12 @@
 //! # Ok::<(), europa_dataplane::Error>(())
 //! ```
 //!
-//! A turn of an interface has at most [`TURN`] packets, so a flooded interface does not keep the others
-//! waiting. A packet that is dropped (by `drop`, or [`Batch::clear`]) gives its slot back.
+//! A turn of an interface has at most [`TURN`] packets, so a flooded interface does not delay the
+//! others. Dropping a packet (by `drop`, or [`Batch::clear`]) frees its slot.
 //!
 //! [`headers`] has the headers of a frame with their addresses, [`checksum`] the Internet checksum.
 
-// Descriptors arrive as numbers in the environment: see `start`.
+// The environment has the numbers of the descriptors: see `start`.
 #![allow(unsafe_code)]
 
 pub mod headers;

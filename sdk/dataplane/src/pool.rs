@@ -1,4 +1,4 @@
-//! The pool of this process: packets in, packets out, and the waiting between.
+//! The pool of this process: receives packets, sends packets, and waits for more.
 
 use std::fmt;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -12,14 +12,14 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::start::{Error, descriptor, number};
 
-/// Most packets of an interface before it is the turn of the next one.
+/// Most packets of an interface in a turn; then the next interface has its turn.
 pub const TURN: usize = 64;
-/// How often an idle program looks before it sleeps.
+/// Number of times that an idle program checks its rings before it sleeps.
 const LOOKS: u32 = 64;
 const PAGE: usize = 4096;
 /// Most workers of a switch.
 const WORKERS: u32 = 64;
-/// Places in a row of the interface table, in bytes.
+/// Offsets in a row of the interface table, in bytes.
 const MTU_AT: usize = 16;
 const MAC_AT: usize = 20;
 const NAME_AT: usize = 32;
@@ -42,12 +42,12 @@ pub struct Pool {
     /// Events that wake this program: frames from the receive program, and the switch.
     waker: Waker,
     wake: OwnedFd,
-    /// The switch's sleep flag, and what wakes it.
+    /// The switch's sleep flag, and the doorbell that wakes the switch.
     status: Mapping,
     worker: usize,
     doorbell: OwnedFd,
     is_busy: bool,
-    /// Packets sent by this program when the switch was last told.
+    /// Number of sent packets when this program last told the switch.
     told: u64,
     received: u64,
     idle: u32,
@@ -57,7 +57,8 @@ impl Pool {
     /// Maps the pool of this process.
     ///
     /// # Errors
-    /// No node started this process for a router, the pool is of another version, or it cannot be mapped.
+    /// No node started this process for a router, the pool has another version, or the process
+    /// cannot map it.
     pub fn open() -> Result<Pool, Error> {
         let geometry = Geometry {
             slots: number("EUROPA_SLOTS")?,
@@ -103,15 +104,16 @@ impl Pool {
         self.interfaces.iter().position(|interface| interface.name == name)
     }
 
-    /// Adds the packets that wait at an interface to a batch, [`TURN`] at most, and tells the switch
-    /// what was sent before. Adds none if a transmit ring has no room for as many.
+    /// Adds the packets that wait at an interface to a batch, [`TURN`] at most, and tells the
+    /// switch which packets were sent before. Adds none if a transmit ring has no room for the same
+    /// number.
     pub fn receive(&mut self, interface: usize, batch: &mut Batch) {
         self.flush();
         self.endpoint.receive(interface, batch, TURN);
     }
 
-    /// Sends all packets of a batch by an interface. Those that its ring has no room for are dropped;
-    /// returns their number.
+    /// Sends all packets of a batch by an interface, and drops those for which its ring has no
+    /// room. Returns the number of dropped packets.
     pub fn send(&mut self, interface: usize, batch: &mut Batch) -> usize {
         self.endpoint.send(interface, batch);
         let dropped = batch.len();
@@ -119,30 +121,32 @@ impl Pool {
         dropped
     }
 
-    /// A new packet with these bytes; `None` if the router has no free slot, or they do not fit.
+    /// A new packet with these bytes; `None` if the router has no free slot, or the bytes do not
+    /// fit.
     pub fn packet(&self, bytes: &[u8]) -> Option<Packet> {
         self.endpoint.arena().packet(bytes)
     }
 
-    /// Tells the switch what was sent. [`Pool::receive`] and [`Pool::wait`] do it; only a program that
-    /// sends much between them needs it.
+    /// Tells the switch which packets were sent. [`Pool::receive`] and [`Pool::wait`] do this; only
+    /// a program that sends much between these calls needs it.
     pub fn flush(&mut self) {
         let sent = (0..self.interfaces.len()).map(|index| self.endpoint.passed(index).1).sum();
         if self.told == sent {
             return;
         }
         self.told = sent;
-        // Sent packets are published; the flag is read after that.
+        // The program reads the flag after it has published the sent packets.
         fence(Ordering::SeqCst);
         let flag = self.status.words(self.worker * 64, 1).and_then(<[_]>::first);
         if flag.is_some_and(|flag| flag.load(Ordering::Relaxed) != 0) {
-            // A doorbell that is full rings already.
+            // A full doorbell already rings.
             let _ = nix::unistd::write(&self.doorbell, &[0]);
         }
     }
 
-    /// Tells the switch what was sent, and sleeps if there has been nothing to do for a while. Call it
-    /// when all interfaces have had their turn. It returns at once if a packet was received since.
+    /// Tells the switch which packets were sent, and sleeps if the program has been idle for a
+    /// while. Call it when all interfaces have had their turn. It returns at once if a packet was
+    /// received since the last call.
     ///
     /// # Errors
     /// The error of poll(2).
@@ -166,7 +170,7 @@ impl Pool {
         slept
     }
 
-    /// Sleeps until an event comes, and forgets all events.
+    /// Sleeps until an event arrives, and discards all events.
     fn sleep(&self) -> Result<(), Error> {
         let mut events = [
             PollFd::new(self.waker.as_fd(), PollFlags::POLLIN),
@@ -177,7 +181,7 @@ impl Pool {
             Err(error) => return Err(Error::system("waiting for packets")(error)),
         }
         if events[1].any().unwrap_or_default() {
-            // Whatever it has: one event is as good as many.
+            // The number of bytes has no meaning: one event is enough to end the sleep.
             let _ = nix::unistd::read(&self.wake, &mut [0; PAGE]);
         }
         self.waker.clear();

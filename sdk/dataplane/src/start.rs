@@ -9,7 +9,7 @@ use nix::errno::Errno;
 /// Why a program cannot use its pool.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A node did not start this program.
+    /// No node started this program.
     #[error("{0} is not a number in the environment: a node starts this program, for a router")]
     Environment(&'static str),
     /// The pool is of another version, or cannot be mapped.
@@ -31,14 +31,14 @@ impl Error {
     }
 }
 
-/// A number of the environment.
+/// Reads a number from the environment.
 pub(crate) fn number(name: &'static str) -> Result<u32, Error> {
     let text = env::var(name).ok().and_then(|text| text.parse().ok());
     text.ok_or(Error::Environment(name))
 }
 
-/// A descriptor whose number is in the environment. Each may be taken once: the variable is not read
-/// again.
+/// Takes a descriptor whose number is in the environment. Call it once for each variable: the
+/// descriptor closes when it is dropped.
 pub(crate) fn descriptor(name: &'static str) -> Result<OwnedFd, Error> {
     let number = RawFd::try_from(number(name)?).map_err(|_| Error::Environment(name))?;
     nix::fcntl::fcntl(

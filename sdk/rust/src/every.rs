@@ -28,7 +28,7 @@ use europa_engine::{
 #[derive(Default)]
 pub(crate) struct Every {
     n: u32,
-    /// Packets since one was passed.
+    /// Packets since the last passed one.
     since: u32,
     others: u64,
 }
@@ -86,7 +86,8 @@ impl Element for Every {
 mod tests {
     use europa_engine::{Arena, Graph, NoDevices, Router};
 
-    /// Runs a hundred packets through it; returns what its handlers and two counters say.
+    /// Runs a hundred packets through the element; returns the values of its handlers and of two
+    /// counters.
     fn run(n: &str) -> Result<[String; 3], String> {
         let mut registry = europa_driver::registry();
         registry.add::<super::Every>();

@@ -8,7 +8,7 @@ use europa_tests::{Output, Process, europa};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// Time for anything that is waited for.
+/// Time limit of every wait.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// `europa cluster dev`, and files of a test.

@@ -15,10 +15,10 @@ use europa_simulate::Fault;
 use nix::sys::signal::Signal;
 use processes::{answerer, feed, fill, send, starve, stop_for_a_second, switch};
 
-/// How a fault is provoked.
+/// A way to provoke a fault.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
-    /// The node can open so many more files, and then none.
+    /// The node can open only this many further files.
     Starve(u32),
     /// No file of the node can grow, as on a full disk.
     Fill,
@@ -30,11 +30,11 @@ pub(crate) enum Act {
     KillSwitch,
     /// The switch stands still before the effect, until the node kills it.
     HangSwitch,
-    /// The process that is to answer is killed after the effect.
+    /// The process that must answer is killed after the effect.
     KillAnswerer,
-    /// The process that is to answer stands still for a second after the effect.
+    /// The process that must answer stands still for a second after the effect.
     DelayAnswerer,
-    /// The process that is to answer stands still for longer than the node waits.
+    /// The process that must answer stands still for longer than the node waits.
     HangAnswerer,
 }
 
@@ -54,18 +54,18 @@ struct UnderWay {
     effect: Effect,
     object: String,
     act: Act,
-    /// The objects before its first attempt.
+    /// The objects that existed before the effect's first attempt.
     objects: Vec<String>,
 }
 
 #[derive(Default)]
 struct State {
     node: i32,
-    /// Its records.
+    /// The folder of the node's records.
     kept: PathBuf,
-    /// The fault waits for so many effects.
+    /// Number of effects before the fault.
     wait: u32,
-    /// The faults to provoke, by effect: the first that comes.
+    /// The faults to provoke, by effect: the first of these effects meets its fault.
     acts: BTreeMap<Effect, Act>,
     /// Effects of this change so far.
     met: BTreeSet<Effect>,
@@ -76,7 +76,7 @@ struct State {
     seen: Seen,
 }
 
-/// See the file.
+/// Provokes faults at the effects of a node.
 pub(crate) struct Conductor(Arc<Mutex<State>>);
 
 impl Conductor {
@@ -86,7 +86,7 @@ impl Conductor {
         let listener = UnixListener::bind(path).expect("a socket");
         let state = Arc::new(Mutex::new(State::default()));
         let shared = state.clone();
-        // They end with the test.
+        // The threads end with the test.
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let shared = shared.clone();
@@ -96,20 +96,20 @@ impl Conductor {
         Self(state)
     }
 
-    /// The process of the node from now on.
+    /// Conducts this process of the node from now on.
     pub(crate) fn conducts(&self, node: i32, kept: PathBuf) {
         let mut state = lock(&self.0);
         (state.node, state.kept) = (node, kept);
     }
 
-    /// A change begins. After `wait` effects, the first effect with an act meets it.
+    /// Begins a change. After `wait` effects, the first effect with an act meets that act.
     pub(crate) fn begin(&self, wait: u32, acts: BTreeMap<Effect, Act>) {
         let mut state = lock(&self.0);
         let kept = std::mem::take(&mut state.kept);
         *state = State { node: state.node, kept, wait, acts, ..State::default() };
     }
 
-    /// A change has ended.
+    /// Ends a change, and returns its records.
     pub(crate) fn end(&self) -> Seen {
         let mut state = lock(&self.0);
         state.acts.clear();
@@ -182,7 +182,7 @@ impl State {
     fn after(&mut self, record: &Record, ending: Ending) {
         let lacks = |act: &Act| matches!(act, Act::Starve(_) | Act::Fill);
         let is_it = |one: &mut UnderWay| {
-            // The store writes beside the loop.
+            // The store writes in a thread beside the loop.
             let comes_later =
                 one.effect == Effect::Commit && ending == Ending::Well && lacks(&one.act);
             (record.effect, &record.object) == (one.effect, &one.object)
@@ -192,7 +192,7 @@ impl State {
         let Some(UnderWay { effect, object, act, objects }) = self.under_way.take_if(is_it) else {
             return;
         };
-        // Attempts before the last one have changed something.
+        // Attempts before the last one have made changes.
         let ending = match ending {
             Ending::Refused if record.objects != objects => Ending::Half,
             ending => ending,
@@ -215,7 +215,7 @@ impl State {
         self.seen.fault = fault.map(|fault| (effect, fault));
     }
 
-    /// Disturbs the process that is to answer.
+    /// Disturbs the process that must answer.
     fn disturb_answer(&mut self, effect: Effect, object: &str, act: Act) -> Option<Fault> {
         let of_router = matches!(effect, Effect::AddRouter | Effect::UpdateRouter);
         let process = match act {

@@ -11,7 +11,7 @@ use europa_tests::run;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Descriptors that a node may have otherwise.
+/// The usual limit of a node's descriptors.
 const USUAL: u32 = 4096;
 
 /// Sends a signal; a process that has just ended gets none.
@@ -28,7 +28,7 @@ pub(crate) fn stop_for_a_second(process: i32) {
     });
 }
 
-/// Leaves a process so many descriptors.
+/// Limits a process to this many further descriptors.
 pub(crate) fn starve(process: i32, more: u32) {
     let open = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
     let open: BTreeSet<u32> =
@@ -37,23 +37,23 @@ pub(crate) fn starve(process: i32, more: u32) {
     limit(process, &format!("--nofile={}:", free.nth(more as usize).unwrap_or(USUAL)));
 }
 
-/// Has all writes of a process to files fail. It ignores the signal that comes with it.
+/// Makes all writes of a process to files fail. The process ignores the signal of such a write.
 pub(crate) fn fill(process: i32) {
     limit(process, "--fsize=0:");
 }
 
-/// Gives a process all that it lacked.
+/// Removes the limits of a process.
 pub(crate) fn feed(process: i32) {
     limit(process, &format!("--nofile={USUAL}:"));
     limit(process, "--fsize=unlimited:");
 }
 
 fn limit(process: i32, what: &str) {
-    // A node that has ended has no limit.
+    // The node may have ended.
     let _ = run(&["prlimit", "--pid", &process.to_string(), what]);
 }
 
-/// The process that answers after an effect: a router's, or the one that tries configurations.
+/// The process that must answer after an effect: a router's, or the one that tries configurations.
 pub(crate) fn answerer(node: i32, effect: Effect, object: &str) -> Option<i32> {
     let name = match effect {
         Effect::AddRouter | Effect::UpdateRouter => object,
@@ -63,7 +63,7 @@ pub(crate) fn answerer(node: i32, effect: Effect, object: &str) -> Option<i32> {
     children(node).into_iter().rfind(|child| has_word(*child, name))
 }
 
-/// The switch, by the records that a node keeps of its processes in this folder.
+/// The process of the switch, by the records in the node's folder.
 pub(crate) fn switch(kept: &Path) -> Option<i32> {
     let records = fs::read_dir(kept).into_iter().flatten().flatten();
     let of_record = |entry: fs::DirEntry| -> Option<i32> {

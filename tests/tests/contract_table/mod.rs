@@ -6,8 +6,8 @@ use std::fmt;
 use europa_control::witness::{Effect, Ending, Record};
 use europa_simulate::{EFFECTS, FAULTS, Fault, knows};
 
-/// Effects and their faults, none if they went well, with counts of the real and of the simulated
-/// machine.
+/// Effects and their faults, with counts of the real and of the simulated machine. An effect that
+/// went well has no fault.
 #[derive(Default)]
 pub(crate) struct Table(BTreeMap<(Effect, Option<Fault>), [u64; 2]>);
 
@@ -19,7 +19,7 @@ impl Table {
             let fault = match ending {
                 Ending::Well => None,
                 Ending::NotNow => Some(Fault::NotNow),
-                // A provoked fault is counted where it was provoked.
+                // A provoked fault is counted where it is provoked.
                 Ending::Refused | Ending::Half | Ending::RefusedLater => continue,
             };
             self.count(side, effect, fault);
@@ -74,7 +74,8 @@ impl fmt::Display for Table {
     }
 }
 
-/// Why an effect cannot meet a fault on the real machine, though it can on the simulated one.
+/// The reason why an effect cannot meet a fault on the real machine, although it can on the
+/// simulated one.
 pub(crate) fn impossible(effect: Effect, fault: Fault) -> Option<&'static str> {
     use Effect as E;
     use Fault as F;

@@ -1,4 +1,4 @@
-//! The far ends of a router's interfaces: they answer for every neighbour, and note all other
+//! The far ends of a router's interfaces: they answer for every neighbour, and record all other
 //! frames.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
@@ -27,7 +27,7 @@ pub(crate) struct Far {
 }
 
 impl Far {
-    /// At a device of a namespace that is silent by itself.
+    /// Opens a far end at a device of a namespace that sends nothing by itself.
     pub(crate) fn new(namespace: &str, device: &str, interface: usize) -> Far {
         let namespace = europa_port::Namespace::named(namespace).expect("a namespace");
         let device = Device::open(&namespace, device).expect("a device");
@@ -42,16 +42,17 @@ impl Far {
         Far { socket, heard, stop, thread: Some(thread) }
     }
 
-    /// One that sends and does not listen.
+    /// Opens a far end that only sends.
     pub(crate) fn sender(namespace: &str, device: &str) -> Sender {
         let namespace = europa_port::Namespace::named(namespace).expect("a namespace");
         let device = Device::open(&namespace, device).expect("a device");
         Sender(open_listener(&device).expect("a packet socket"))
     }
 
-    /// Sends a frame. It is lost while the other end of the line is down.
+    /// Sends a frame. The frame is lost while the other end of the line is down.
     pub(crate) fn send(&self, frame: &[u8]) {
-        // Without room for it for a moment, it is sent again. A line without carrier says the same.
+        // If the device has no room, the frame is sent again. A line without carrier reports the
+        // same error.
         for _ in 0..20 {
             match send(self.socket.as_raw_fd(), frame, MsgFlags::empty()) {
                 Err(Errno::ENOBUFS | Errno::EAGAIN) => {
@@ -63,7 +64,7 @@ impl Far {
         }
     }
 
-    /// Frames that came, and have not been asked for yet.
+    /// Frames that have arrived since the last call.
     pub(crate) fn heard(&self) -> Vec<Vec<u8>> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -77,7 +78,7 @@ impl Far {
 pub(crate) struct Sender(OwnedFd);
 
 impl Sender {
-    /// Whether there was room for it.
+    /// Sends a frame; returns whether there was room for it.
     pub(crate) fn try_send(&self, frame: &[u8]) -> bool {
         send(self.0.as_raw_fd(), frame, MsgFlags::MSG_DONTWAIT).is_ok()
     }
@@ -108,7 +109,7 @@ fn listen(socket: &OwnedFd, interface: usize, heard: &Mutex<Vec<Vec<u8>>>, stop:
     }
 }
 
-/// The answer to a question for a neighbour: all of them are there.
+/// The answer to a question for a neighbour: every neighbour exists.
 fn answer(frame: &[u8], interface: usize) -> Option<Vec<u8>> {
     let from = MacAddr(*frame.get(6..)?.first_chunk()?);
     match frame.get(12..14)? {
@@ -126,7 +127,7 @@ fn answer(frame: &[u8], interface: usize) -> Option<Vec<u8>> {
                 return None;
             }
             let own = mac(interface, target[15]);
-            // Solicited, overrides; the option with the Ethernet address.
+            // Flags solicited and override; the option with the Ethernet address.
             let mut message = vec![136, 0, 0, 0, 0x60, 0, 0, 0];
             message.extend(target);
             message.extend([2, 1]);
@@ -137,21 +138,21 @@ fn answer(frame: &[u8], interface: usize) -> Option<Vec<u8>> {
     }
 }
 
-/// A frame without what may differ between two routers that do the same; `None` for what may come or
-/// not: ARP, Neighbor Discovery, and what routers say of groups.
+/// A frame without the fields that may differ between two equal routers. `None` for frames that may
+/// be missing: ARP, Neighbor Discovery, and messages of routers about groups.
 pub(crate) fn normal(frame: &[u8]) -> Option<Vec<u8>> {
     let mut frame = frame.to_vec();
     let ether_type = EtherType(*frame.get(12..)?.first_chunk()?);
     let (protocol, header) = match ether_type {
         EtherType::IPV4 => {
             let header = usize::from(frame.get(14)? & 15) * 4;
-            // The number of the packet, and the checksum that it is in.
+            // The packet's number, and the checksum over it.
             frame.get_mut(18..20)?.fill(0);
             frame.get_mut(24..26)?.fill(0);
             (*frame.get(23)?, 14 + header)
         }
         EtherType::IPV6 => {
-            // Flow labels are made up by senders.
+            // Senders choose flow labels freely.
             let label = frame.get_mut(15..18)?;
             label[0] &= 0xf0;
             label[1..].fill(0);
@@ -163,10 +164,10 @@ pub(crate) fn normal(frame: &[u8]) -> Option<Vec<u8>> {
     let kind = frame.get(header).copied();
     match (protocol, kind) {
         (2, _) | (58, Some(130..=136 | 143)) => return None,
-        // Redirects: when the next one may be sent depends on the time of the last
+        // Redirects: the time of the next one depends on the time of the last one
         // (`ip_rt_send_redirect` and `ndisc_send_redirect` in the kernel).
         (1, Some(5)) | (58, Some(137)) => return None,
-        // Those of local senders are left to devices.
+        // Local senders leave TCP checksums to devices.
         (6, _) => frame.get_mut(header + 16..header + 18)?.fill(0),
         (17, _) => frame.get_mut(header + 6..header + 8)?.fill(0),
         (0, _) if ether_type == EtherType::IPV6 => return None,

@@ -1,4 +1,4 @@
-//! Packets that a router is tried with.
+//! Packets that the test sends through a router.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -8,7 +8,7 @@ use europa_packet::{Frame, MacAddr};
 use super::far::mac;
 use super::random::Random;
 
-/// A frame that comes in by an interface.
+/// A frame that arrives at an interface.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
     pub(crate) interface: usize,
@@ -17,16 +17,16 @@ pub(crate) struct Packet {
     pub(crate) what: String,
 }
 
-/// Destinations that settings are about, beside neighbours and the router itself.
+/// Destinations that settings concern, beside neighbours and the router itself.
 pub(crate) const FAR: &str = "10.9.1.7";
 const FAR6: &str = "fd09:1::7";
 
-/// A group that settings are about.
+/// A group that settings concern.
 const GROUP: &str = "239.1.2.3";
 const GROUP6: &str = "ff05::123";
 
-/// A packet; most are such as routers forward. `macs` are the router's Ethernet addresses, `about`
-/// is the command that they are to meet.
+/// A packet, in most cases one that routers forward. `macs` are the router's Ethernet addresses;
+/// `about` is the command that the packet should meet.
 pub(crate) fn packet(random: &mut Random, macs: &[MacAddr], number: u16, about: &str) -> Packet {
     let groups = if about.contains("$MROUTE") { 2 } else { 24 };
     let sources = if is_about_one(about) { 2 } else { 8 };
@@ -50,7 +50,7 @@ pub(crate) fn packet(random: &mut Random, macs: &[MacAddr], number: u16, about: 
             true => GROUP.parse().expect("an address"),
             false => target4(random, interface),
         };
-        // Seldom the first fragment of a packet, or a later one.
+        // A few packets are the first fragment of a packet, or a later one.
         let flags = match random.below(32) {
             0 => 0x2000,
             1 => 0x0010,
@@ -105,12 +105,12 @@ fn destination_mac(random: &mut Random, own: MacAddr) -> MacAddr {
     }
 }
 
-/// Whether a setting concerns a source alone.
+/// Whether a setting concerns only one source.
 fn is_about_one(setting: &str) -> bool {
     setting.contains("10.0.0.2 ") || setting.contains("-s 10.0.0.2")
 }
 
-/// The source of a packet: the first neighbour for one packet of `often` and for groups.
+/// The source of a packet: for groups, and for one packet of `often`, the first neighbour.
 fn source4(random: &mut Random, interface: usize, is_group: bool, often: usize) -> Ipv4Addr {
     let text = match random.below(16) {
         _ if is_group || random.below(often) == 0 => format!("10.0.{interface}.2"),

@@ -1,4 +1,4 @@
-//! The same router twice: with its fast path, and as a plain namespace.
+//! The same router twice: with a fast path, and as a plain namespace.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,29 +15,29 @@ use super::settings::Setting;
 pub(crate) const INTERFACES: usize = 3;
 /// The program for multicast routes.
 const MROUTE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/differential/mroute.py");
-/// From a change to the first packet that must follow it.
+/// Time from a change to the first packet that must follow it.
 const SETTLE: Duration = Duration::from_millis(300);
-/// How long frames may take.
+/// Longest time that the test waits for frames.
 const LATEST: Duration = Duration::from_secs(1);
-/// After so long without a frame, and with the same ones on both sides, no more are waited for.
+/// The test stops waiting after this time without a frame, if both sides have the same frames.
 const QUIET: Duration = Duration::from_millis(60);
 
-/// Frames, and how many there were of each, by interface.
+/// Number of equal frames, by interface and bytes.
 type Seen = BTreeMap<(String, Vec<u8>), usize>;
 
 /// The outcome of a run.
 #[derive(Default)]
 pub(crate) struct Tried {
     pub(crate) different: Vec<String>,
-    /// Settings that were made.
+    /// Settings that were applied.
     pub(crate) made: Vec<&'static str>,
-    /// Settings that neither can have, and why.
+    /// Settings that neither router can have, with the reason.
     pub(crate) unable: Vec<(&'static str, String)>,
-    /// The routers are not what they were before.
+    /// Whether the routers have lost their former state.
     pub(crate) is_spoiled: bool,
 }
 
-/// One of the two.
+/// One of the two routers.
 struct Side {
     linux: String,
     far: Vec<Far>,
@@ -45,12 +45,12 @@ struct Side {
 
 impl Drop for Side {
     fn drop(&mut self) {
-        // Of a daemon for multicast routes that ended with its namespace.
+        // The file of a daemon for multicast routes, which ended with its namespace.
         let _ = std::fs::remove_file(format!("/run/europa/{}.mroute", self.linux));
     }
 }
 
-/// Both.
+/// Both routers.
 pub(crate) struct Pair {
     sides: [Side; 2],
     macs: Vec<MacAddr>,
@@ -84,7 +84,7 @@ impl Pair {
         for n in 0..INTERFACES {
             let host = node.host(&format!("h{n}"));
             silence(&host);
-            // The far end answers for it.
+            // The far end answers for this address.
             host.ip(&["addr", "flush", "dev", "eth0"]).expect("no addresses");
             host.ip(&["link", "set", "eth0", "arp", "off"]).expect("no ARP");
             lab.veth((&plain, &format!("eth{n}")), (&far, &format!("far{n}"))).expect("a veth");
@@ -101,21 +101,21 @@ impl Pair {
         let routes = pair
             .run("ip route add 10.9.0.0/16 via 10.0.1.9; ip -6 route add fd09::/16 via fd00:1::9");
         assert_eq!(routes, Ok(None), "both can do this");
-        // No answer depends on how many there were before.
+        // No answer may depend on the number of earlier answers.
         for setting in [
             "ipv4.icmp_ratelimit=0",
             "ipv6.icmp.ratelimit=0",
             "ipv4.icmp_msgs_per_sec=100000",
             "ipv4.icmp_msgs_burst=10000",
         ] {
-            // The last ones are not a namespace's own in every kernel.
+            // In some kernels the last settings do not belong to a namespace.
             let _ = pair.run(&format!("sysctl -qw net.{setting}"));
         }
         pair.wait_open();
         pair
     }
 
-    /// Waits until the fast path decides.
+    /// Waits until the fast path forwards packets itself.
     fn wait_open(&self) {
         let limit = Instant::now() + Duration::from_secs(10);
         while self.node.run(&["read", "s/r", "gate0.policy"]).contains("all ") {
@@ -129,7 +129,8 @@ impl Pair {
         &self.macs
     }
 
-    /// Runs a line of shell in both. Returns what both refuse with, and whether only one of them does.
+    /// Runs a line of shell in both. Returns the message if both refuse it; an error if only one
+    /// refuses.
     fn run(&self, line: &str) -> Result<Option<String>, String> {
         let mut line = format!("set -e; {line}");
         for (n, mac) in self.macs.iter().enumerate() {
@@ -139,7 +140,7 @@ impl Pair {
         let outputs = [0, 1].map(|side: usize| {
             let linux = &self.sides[side].linux;
             let line = line.replace("$LINUX", linux);
-            // The kernel takes numbers of users from the namespace's own users only.
+            // The kernel accepts numbers of users only from the namespace's own users.
             if side == 0 && line.contains("uidrange") {
                 return self.node.attempt(&["exec", "s/r", "sh", "-c", &line]);
             }
@@ -159,8 +160,8 @@ impl Pair {
         }
     }
 
-    /// Makes settings one after the other, sends half of the packets before and half after that, and
-    /// takes the settings away.
+    /// Applies settings one after the other, sends half of the packets before and half after that,
+    /// and removes the settings.
     pub(crate) fn try_out(&self, settings: &[&Setting], packets: &[Packet]) -> Tried {
         let (before, after) = packets.split_at(packets.len() / 2);
         let mut tried =
@@ -172,7 +173,7 @@ impl Pair {
                     tried.made.push(setting.set);
                 }
                 Err(why) => {
-                    // A part of it may be there.
+                    // A part of the setting may be there.
                     let _ = self.run(setting.undo);
                     tried.unable.push((setting.set, why));
                 }
@@ -188,7 +189,7 @@ impl Pair {
         for setting in made.clone() {
             match self.run(setting.undo) {
                 Ok(different) => tried.different.extend(different),
-                // A later setting may have taken the earlier one away.
+                // A later setting may have removed the earlier one.
                 Err(why) if settings.len() == 1 => tried.different.push(why),
                 Err(_) => tried.is_spoiled = true,
             }
@@ -198,7 +199,7 @@ impl Pair {
         tried
     }
 
-    /// Sends packets through both, one after the other. Returns what differs.
+    /// Sends packets through both routers, one after the other. Returns the differences.
     fn compare(&self, when: &str, packets: &[Packet], spreads: bool) -> Vec<String> {
         let all = || self.sides.iter().flat_map(|side| &side.far);
         all().for_each(Far::forget);
@@ -206,7 +207,7 @@ impl Pair {
             for side in &self.sides {
                 side.far[packet.interface].send(&packet.frame);
             }
-            // So that no queue of theirs is too short.
+            // The pause keeps the routers' queues from overflowing.
             std::thread::sleep(Duration::from_millis(1));
         }
         let limit = Instant::now() + LATEST;
@@ -254,7 +255,7 @@ impl Pair {
     }
 }
 
-/// A frame as people read it, with the names of programs that do.
+/// A readable text of a frame.
 fn show((by, frame): &(String, Vec<u8>)) -> String {
     let hex: String = frame.iter().take(96).map(|byte| format!("{byte:02x}")).collect();
     format!("by {by}, {} bytes: {hex}", frame.len())
@@ -265,14 +266,14 @@ fn own_mac(linux: &Namespace, n: usize) -> MacAddr {
     text.stdout.trim().parse().expect("an Ethernet address")
 }
 
-/// Has a namespace say nothing by itself.
+/// Keeps a namespace from sending on its own.
 fn silence(namespace: &Namespace) {
     for setting in ["net.ipv6.conf.all.disable_ipv6", "net.ipv6.conf.default.disable_ipv6"] {
         namespace.sysctl(setting, "1").expect("a setting");
     }
 }
 
-/// Makes a plain namespace what a router's Linux is.
+/// Gives a plain namespace the settings of a router's Linux.
 fn make_same(linux: &Namespace, plain: &Namespace, macs: &[MacAddr]) {
     let pattern = "^net\\.(ipv4|ipv6)\\.(conf\\.(all|default)|fib|icmp|ip_forward)";
     let list = linux.run(&["sysctl", "-a", "--pattern", pattern]).expect("settings").stdout;
@@ -282,7 +283,7 @@ fn make_same(linux: &Namespace, plain: &Namespace, macs: &[MacAddr]) {
         lines.push('\n');
     }
     file.write_all(lines.as_bytes()).expect("a file");
-    // Settings of the machine cannot be written, and are the same anyway.
+    // The test cannot write settings of the machine, which are the same for both anyway.
     let argv = ["sysctl", "-qep", &file.path().to_string_lossy()];
     let _ = plain.attempt(Duration::from_secs(10), &argv);
     for (n, mac) in macs.iter().enumerate() {
@@ -297,7 +298,8 @@ fn make_same(linux: &Namespace, plain: &Namespace, macs: &[MacAddr]) {
                 plain.sysctl(&name, value.trim()).expect("a setting");
             }
         }
-        // Its link-local address is made of the Ethernet address when it comes up.
+        // The kernel derives the link-local address from the Ethernet address when the device comes
+        // up.
         plain.ip(&["link", "set", &device, "down"]).expect("down");
         plain.mac(&device, &mac.to_string()).expect("an Ethernet address");
         plain.ip(&["link", "set", &device, "up"]).expect("up");

@@ -1,6 +1,6 @@
 //! Numbers that follow from a seed.
 
-/// A small generator: what fails can be done again.
+/// A small random generator with a seed: a failed run can be repeated.
 pub(crate) struct Random(u64);
 
 impl Random {

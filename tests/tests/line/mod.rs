@@ -9,10 +9,10 @@ use europa_tests::{Lab, Namespace, Node};
 
 pub(crate) const A: &str = "02:00:00:00:00:0a";
 pub(crate) const B: &str = "02:00:00:00:00:0b";
-/// Of the router's interfaces `in` and `out`.
+/// Ethernet addresses of the router's interfaces `in` and `out`.
 pub(crate) const IN: &str = "02:00:00:00:00:01";
 pub(crate) const OUT: &str = "02:00:00:00:00:02";
-/// Of the ports themselves.
+/// Ethernet addresses of the ports.
 pub(crate) const LEFT: &str = "02:00:00:00:01:01";
 pub(crate) const RIGHT: &str = "02:00:00:00:01:02";
 
@@ -21,9 +21,9 @@ pub(crate) struct Line {
     pub(crate) node: Node,
     pub(crate) a: Namespace,
     pub(crate) b: Namespace,
-    /// Where `europa` runs and the left port is.
+    /// The namespace in which `europa` runs, with the left port.
     pub(crate) middle: Namespace,
-    /// Where the right port is; usually there too.
+    /// The namespace of the right port, usually the same one.
     pub(crate) right: Namespace,
     pub(crate) lab: Lab,
 }
@@ -33,17 +33,18 @@ impl Line {
         Line::with_mtus(1500, 1500)
     }
 
-    /// With other MTUs than 1500 on the left and on the right.
+    /// A line with these MTUs on the left and on the right.
     pub(crate) fn with_mtus(left: u32, right: u32) -> Line {
         Line::build(left, right, false, 1)
     }
 
-    /// With the right port in a namespace of its own, where it has the left one's index.
+    /// A line with the right port in a namespace of its own, where it has the same index as the
+    /// left one.
     pub(crate) fn apart() -> Line {
         Line::build(1500, 1500, true, 1)
     }
 
-    /// With so many queues of each device.
+    /// A line with this number of queues of each device.
     pub(crate) fn with_queues(queues: u32) -> Line {
         Line::build(1500, 1500, false, queues)
     }
@@ -58,7 +59,7 @@ impl Line {
             (&middle, &a, "eu-left", A, LEFT, left_mtu, 1, 2),
             (&right, &b, "eu-right", B, RIGHT, right_mtu, 2, 1),
         ] {
-            // Ports have no addresses, and hosts say nothing of their own accord.
+            // Ports have no addresses, and hosts send nothing on their own.
             place.sysctl("net.ipv6.conf.default.disable_ipv6", "1").expect("a parameter");
             host.sysctl("net.ipv6.conf.default.router_solicitations", "0").expect("a parameter");
             lab.veth_of((place, device), (host, "eth0"), queues).expect("a veth pair");

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use europa_tests::{Namespace, Node, Ping};
 
-/// Times are measured: one test at a time.
+/// Tests measure times, so one runs at a time.
 static TURN: Mutex<()> = Mutex::new(());
 
 pub(crate) fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until something is so. Returns how long it took.
+/// Waits until `is` is true. Returns the time that this took.
 pub(crate) fn wait(what: &str, limit: Duration, mut is: impl FnMut() -> bool) -> Duration {
     let start = Instant::now();
     while !is() {
@@ -88,7 +88,7 @@ pub(crate) fn compare(node: &Node, router: &str, interfaces: &[&str]) -> usize {
     }
 }
 
-/// Pings until there is an answer.
+/// Pings until there is an answer. Returns the time that this took.
 pub(crate) fn reach(from: &Namespace, to: &str, limit: Duration) -> Duration {
     wait(&format!("an answer of {to}"), limit, || {
         from.ping(to, 1, &["-W", "0.3"]).is_ok_and(|Ping { received, .. }| received == 1)
@@ -102,7 +102,8 @@ pub(crate) fn router_pid(node: &Node, router: &str) -> Option<i32> {
     found["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok())
 }
 
-/// Processes in a router's Linux by the name of their program: those of `run:`, and theirs.
+/// Processes in a router's Linux by the name of their program: programs of `run:`, and their
+/// children.
 pub(crate) fn programs(node: &Node, router: &str) -> Vec<(i32, String)> {
     let output = europa_tests::run(&["ip", "netns", "pids", linux(node, router).name()]);
     let text = output.map(|output| output.stdout).unwrap_or_default();

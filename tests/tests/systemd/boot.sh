@@ -1,5 +1,5 @@
 # Boots systemd as process 1 of its own namespaces, with this machine's files, which it cannot
-# change: boot.sh UNITS STATE CGROUP. It knows the units in UNITS alone; STATE is its /var/lib.
+# change: boot.sh UNITS STATE CGROUP. systemd knows only the units in UNITS; STATE is its /var/lib.
 set -e
 units=$1 state=$2 cgroup=$3
 if [ -z "${4:-}" ]; then
@@ -13,7 +13,7 @@ mount -t sysfs sysfs /sys
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mount -t bpf bpf /sys/fs/bpf
 mount --bind "$state" /var/lib
-# It says what it does there.
+# systemd writes its messages there.
 : >"$state/console"
 mount --bind "$state/console" /dev/console
 mount -t tmpfs -o mode=755 tmpfs /run

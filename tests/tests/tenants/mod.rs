@@ -24,7 +24,7 @@ use serde_json::Value;
 pub(crate) struct Tenant {
     pub(crate) a: Namespace,
     pub(crate) b: Namespace,
-    /// Of the router's interfaces `in` and `out`.
+    /// Ethernet addresses of the router's interfaces `in` and `out`.
     pub(crate) macs: [String; 2],
     /// Ethernet addresses of hosts a and b.
     pub(crate) hosts: [String; 2],
@@ -32,7 +32,7 @@ pub(crate) struct Tenant {
     pub(crate) addresses: [String; 2],
 }
 
-/// Hosts, wires and ports; no node yet.
+/// Hosts, wires and ports, without a node.
 pub(crate) struct Tenants {
     pub(crate) node: Namespace,
     /// The device behind each port; the port's peer is called `port`.
@@ -55,7 +55,7 @@ impl Tenants {
     pub(crate) fn new() -> Tenants {
         let mut lab = Lab::new().expect("a lab");
         let node = lab.namespace("node").expect("a namespace");
-        // Ports have no addresses, and say nothing of their own accord.
+        // Ports have no addresses, and send nothing on their own.
         node.sysctl("net.ipv6.conf.default.disable_ipv6", "1").expect("a parameter");
         let wires = SIDES.map(|side| {
             let wire = lab.namespace(&format!("wire-{side}")).expect("a namespace");
@@ -65,7 +65,7 @@ impl Tenants {
         let [victim, other] = [(1, "victim"), (2, "other")].map(|(number, name)| {
             let [a, b] = [(0, "a"), (1, "b")].map(|(side, letter)| {
                 let host = lab.namespace(&format!("{name}-{letter}")).expect("a namespace");
-                // No packets but those of the test.
+                // The hosts send no packets except the test's.
                 host.sysctl("net.ipv6.conf.all.disable_ipv6", "1").expect("a parameter");
                 lab.veth((&host, "eth0"), (&wires[side], name)).expect("a veth pair");
                 host.mac("eth0", &mac(number, ["0a", "0b"][side])).expect("a MAC address");
@@ -88,7 +88,8 @@ impl Tenants {
         for (wire, side) in wires.iter().zip(0..2) {
             lab.bridge(wire, "br0", &["port", "victim", "other"]).expect("a bridge");
             for (name, number) in [("victim", 1), ("other", 2)] {
-                // Unknown addresses reach no host, as on a switch that has learned its hosts.
+                // Frames to unknown addresses reach no host, as on a switch that has learned its
+                // hosts.
                 wire.run(&[
                     "bridge", "link", "set", "dev", name, "flood", "off", "learning", "off",
                 ])
@@ -135,7 +136,7 @@ impl Tenants {
         self.europa(&["up", &self.file.path().to_string_lossy()]);
     }
 
-    /// A file like that of [`Tenants::up`], with a route more for the other tenant.
+    /// A file like that of [`Tenants::up`], with an additional route for the other tenant.
     pub(crate) fn changed(&self) -> tempfile::NamedTempFile {
         let file = tempfile::Builder::new().suffix(".yaml").tempfile().expect("a file");
         let more = "  routes:\n    - {to: 10.77.0.0/16, via: 10.2.2.2}\n  neighbours:\n    - \
@@ -162,7 +163,7 @@ impl Tenants {
         self.europa(&["down"]);
     }
 
-    /// Where everything of the node lies.
+    /// The folder of the node's files.
     pub(crate) fn directory(&self) -> PathBuf {
         Path::new("/run/europa").join(&self.instance)
     }
@@ -208,7 +209,7 @@ impl Tenants {
         pids.filter(|pid| is_alive(*pid)).last()
     }
 
-    /// Waits until the node has another switch than `old` and says how long that took.
+    /// Waits until the node has another switch than `old`. Returns the time that this took.
     pub(crate) fn await_switch(&self, old: i32) -> Duration {
         let start = Instant::now();
         while self.switch_pid().is_none_or(|pid| pid == old) {
@@ -251,7 +252,7 @@ fn command_line(pid: i32) -> Option<Vec<u8>> {
     fs::read(format!("/proc/{pid}/cmdline")).ok()
 }
 
-/// How long a test under attack or load lasts, in seconds.
+/// Seconds that a test under attack or load lasts.
 pub(crate) fn seconds() -> u64 {
     if std::env::var_os("EUROPA_LONG_TESTS").is_some() { 60 } else { 10 }
 }

@@ -18,7 +18,7 @@ impl Both {
         let stream = |number: u64, from: &europa_tests::Namespace, to: &europa_tests::Namespace| {
             let at = format!("{}:5000", of.addresses[usize::from(number == 1)]);
             let sink = to.sink(&at, number).expect("a sink");
-            // Short ones and long ones, so that both ways out of a port are taken.
+            // Short and long packets, so that both ways out of a port are used.
             (
                 from.stream_of(&at, number, RATE, &[64, 200, 1400])
                     .expect("a stream")
@@ -37,9 +37,10 @@ impl Both {
     }
 }
 
-/// Captures on the wire of a side what Europa must never send: frames from other addresses than the
-/// interfaces', and of the hostile router also tags, other protocols and addresses that
-/// it is not bound to. And the neighbour's pings, to show that the capture works.
+/// Captures the frames on the wire of a side that Europa must never send. These are frames from
+/// other addresses than the interfaces'; of the hostile router also tags, other protocols, and
+/// addresses that it is not bound to. The neighbour's pings are captured too, to show that the
+/// capture works.
 pub(crate) fn watch(tenants: &Tenants, side: usize) -> Capture {
     let [victim, other] = [&tenants.victim, &tenants.other].map(|tenant| &tenant.macs[side]);
     let allowed = "((ip and src net 10.2.0.0/16) or (arp and arp[14:2] = 0x0a02))";
@@ -50,7 +51,7 @@ pub(crate) fn watch(tenants: &Tenants, side: usize) -> Capture {
     tenants.wires[side].capture("port", &filter).expect("a capture")
 }
 
-/// Waits until the router forwards, and says how long that took.
+/// Waits until the router forwards. Returns the time that this took.
 pub(crate) fn await_forwarding(tenants: &Tenants, of: &Tenant) -> Duration {
     let start = Instant::now();
     loop {
@@ -64,14 +65,14 @@ pub(crate) fn await_forwarding(tenants: &Tenants, of: &Tenant) -> Duration {
 
 /// Ends captures of [`watch`], which must show the neighbour's pings and nothing else.
 pub(crate) fn unseen(watches: [Capture; 2]) {
-    // The capture has to find its turn beside all this.
+    // The capture waits for a core beside the other processes.
     sleep(Duration::from_secs(1));
     for (watch, side) in watches.into_iter().zip(["left", "right"]) {
         let seen = watch.stop().expect("a capture").lines("").expect("lines");
         let (pings, others): (Vec<_>, Vec<_>) =
             seen.iter().partition(|line| line.contains("ICMP echo"));
         assert!(others.is_empty(), "{side}: {} frames, like {}", others.len(), others[0]);
-        // libpcap looks at the first frame itself, and does not know which way it went.
+        // libpcap filters the first frame itself, and does not know the frame's direction.
         assert!(pings.len() >= 4, "{side}: the capture shows what Europa sends: {pings:?}");
     }
 }

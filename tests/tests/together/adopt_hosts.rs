@@ -1,4 +1,4 @@
-//! A node is killed and started again: hosts, lines, slow paths and their programs go on too.
+//! A node is killed and started again: hosts, lines, slow paths and their programs run on too.
 
 use std::fs;
 use std::thread::sleep;
@@ -9,8 +9,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// Two hosts, two routers with a slow path, a slow line between them, and a line to a host
-/// that does something to packets too.
+/// Two hosts, and two routers with slow paths and a slow line between them. A line to a host also
+/// has effects on packets.
 ///
 /// ```text
 ///  a 10.0.1.2 ══ west ══wan══ east ── b 10.0.2.2
@@ -68,7 +68,7 @@ fn await_true(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Kills the node; its children stay.
+/// Kills the node; its children run on.
 fn kill_node(node: &Node) {
     let pid = node.processes()[0];
     kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL).expect("a kill");
@@ -151,7 +151,7 @@ fn hosts_lines_and_slow_paths_go_on() {
     assert_eq!(program(&node, "once").expect("a record")["record"]["done"], true);
     assert!(ping().is_perfect());
 
-    // Entries that Linux forgets while no node runs, the fast path forgets when one runs again.
+    // Linux removes entries while no node runs; the fast path removes them when a node runs again.
     let linux = |arguments: &[&str]| {
         node.run(&[&["exec", "lab/west", "ip", "route"], arguments].concat());
     };
@@ -174,7 +174,7 @@ fn hosts_lines_and_slow_paths_go_on() {
     assert!(!left.contains(&format!("europa.{}", node.instance())), "{left}");
 }
 
-/// Desired state is another one than what runs: the node was killed while it changed that.
+/// The desired state differs from the running state: the node is killed during a change.
 #[test]
 fn a_change_that_was_cut_off_is_carried_out() {
     skip_without!("ping");
@@ -198,8 +198,8 @@ fn a_change_that_was_cut_off_is_carried_out() {
         sleep(Duration::from_millis(after_ms));
         kill_node(&node);
         let output = applying.wait(Duration::from_secs(30)).expect("europa ends");
-        // It depends on when the kill came whether it was kept. The former work is done, the rest
-        // now.
+        // The moment of the kill decides whether the node has stored the change. The former work is
+        // done, and this `up` does the rest.
         node.run(&["up", &changed]);
         node.run(&["apply", "--prune", &changed]);
         let what = format!("killed after {after_ms} ms: {}{}", output.stdout, output.stderr);

@@ -42,7 +42,7 @@ fn lan() -> Lan {
 }
 
 impl Lan {
-    /// Which hosts hear a frame that one of them sends, by its number.
+    /// The numbers of the hosts that receive a frame which host `from` sends.
     fn heard(&self, from: usize, source: &str, destination: &str, times: usize) -> Vec<usize> {
         let captures: Vec<_> = self
             .hosts
@@ -50,7 +50,7 @@ impl Lan {
             .map(|host| host.capture("eth0", "ether proto 0x88b5").expect("a capture"))
             .collect();
         let frame = format!("{destination}{source}88b5{}", "00".repeat(46)).replace(':', "");
-        // Without scapy, which takes a second to start.
+        // Uses no scapy, which takes a second to start.
         let script = format!(
             "import socket\ns = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
              s.bind(('eth0', 0))\nfor _ in range({times}): s.send(bytes.fromhex('{frame}'))"
@@ -59,7 +59,7 @@ impl Lan {
         let mut heard = Vec::new();
         for (host, capture) in captures.into_iter().enumerate() {
             let frames = capture.stop().expect("captured").frames().expect("frames");
-            // The sender sees what it sends itself, once.
+            // The sender's capture has the frames that it sends, once.
             let own = if host == from { times } else { 0 };
             assert!(frames.len() == own || frames.len() == own + times, "{host}: {frames:?}");
             if frames.len() > own {

@@ -24,7 +24,7 @@ fn start(text: &str) -> Running {
     Running(command.spawn().expect("europa starts"))
 }
 
-/// Tries until it works.
+/// Repeats an attempt until it succeeds.
 fn await_some<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
@@ -36,7 +36,7 @@ fn await_some<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port that is free at the moment.
 fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a socket");
     listener.local_addr().expect("an address").port()
@@ -119,7 +119,7 @@ fn datagrams_and_unix_sockets() {
     own.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
     let back = own.local_addr().expect("an address").port();
     let port = free_port();
-    // UDP in, datagrams over Unix sockets to another process, and from there by UDP back.
+    // UDP packets come in, cross Unix sockets to another process as datagrams, and go back as UDP.
     let _far = start(&format!(
         "Socket(UNIX_DGRAM, {}) -> Strip(1) -> Socket(UDP, 127.0.0.1, {back});
          s :: Socket(UNIX, {}) -> s",

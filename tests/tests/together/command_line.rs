@@ -1,4 +1,4 @@
-//! The command line beside what other tests use of it: a node that does not answer, few file
+//! Parts of the command line that other tests do not use: a node that does not answer, few file
 //! descriptors, names of processes, and the commands that show and change objects.
 
 use std::fs;

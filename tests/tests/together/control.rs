@@ -19,7 +19,7 @@ fast_path: {builtin: ipv4}\n---\n\
 kind: host\nname: g\n\
 interfaces: {eth0: {link: own, addresses: [10.2.0.2/24]}}\ngateway: 10.2.0.1\n";
 
-/// A node in a namespace of its own, which goes after it.
+/// A node in a namespace of its own. The namespace is dropped after the node.
 fn node() -> (Lab, Node) {
     let mut lab = Lab::new().expect("a lab");
     let inside = lab.namespace("node").expect("a namespace");
@@ -76,8 +76,8 @@ fn n02_what_fails_half_way_is_taken_back() {
     node.up(LAB);
     let default = "default via 10.0.0.1";
     assert!(routes(&node, "h").contains(default));
-    // The slow path already has a route of that destination: the change fails at it, after the
-    // default route has gone.
+    // The slow path already has a route to that destination. The change fails there, after the node
+    // has removed the default route.
     node.host("h").ip(&["route", "add", "10.60.0.0/16", "via", "10.0.0.1"]).expect("a route");
     let bad = LAB.replacen(
         "gateway: 10.0.0.1\n",
@@ -179,7 +179,7 @@ fn n05_a_change_outlives_a_switch_that_is_killed() {
     }
 }
 
-/// A tenant's configuration cannot use up the node's memory, and the refusal names it.
+/// A tenant's configuration cannot use up the node's memory; the refusal names the configuration.
 #[test]
 fn n10_a_configuration_that_takes_all_memory_is_refused() {
     skip_without!();

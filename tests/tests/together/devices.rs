@@ -7,7 +7,7 @@ use europa_tests::skip_without;
 
 use crate::line::Line;
 
-/// Waits until something is so.
+/// Waits until `so` is true.
 fn until(what: &str, so: impl Fn() -> bool) {
     let begun = Instant::now();
     while !so() {
@@ -33,7 +33,7 @@ fn line() -> Line {
 fn a_device_that_was_away_for_a_moment_is_attached_again() {
     skip_without!("ping");
     let line = line();
-    // It has the same number again.
+    // The new device has the same number.
     for (from, to) in [(&line.middle, &line.b), (&line.b, &line.middle)] {
         from.ip(&["link", "set", "eu-right", "netns", to.name()]).expect("it moves");
     }
@@ -65,7 +65,7 @@ fn a_partner_without_gro_gets_it_again() {
     until("the news", || line.node.run(&["events"]).contains("GroOff"));
     until("the way through", || pings(&line));
     let sink = line.b.sink("10.0.2.2:7000", 1).expect("a sink");
-    // Many at once: they leave live.
+    // With many packets at once, the switch sends live frames.
     let stream = line.a.stream("10.0.2.2:7000", 1, 100_000, 100).expect("a stream").at_most(20_000);
     until("the stream", || stream.sent() >= 20_000);
     let received = sink.stop(stream.stop());

@@ -1,5 +1,5 @@
-//! Rules of slices, with real traffic: what each action does, what changes while packets pass,
-//! and what outlives a switch and a node.
+//! Rules of slices, with real traffic: the effect of each action, changes while packets pass, and
+//! the rules that outlive a switch and a node.
 
 use std::fs;
 use std::thread::sleep;
@@ -26,7 +26,7 @@ fn topology() -> String {
     text
 }
 
-/// Everything up, and the neighbours known.
+/// Brings everything up; returns when the neighbours are known.
 fn up() -> Node {
     let node = Node::new(None);
     node.up(&topology());
@@ -42,7 +42,7 @@ fn apply(node: &Node, text: &str) -> String {
     node.run(&["apply", &node.file("filters.yaml", text)])
 }
 
-/// Sends so many datagrams from `a` to `b`'s port.
+/// Sends `count` datagrams from `a` to a port of `b`.
 fn send(node: &Node, port: u16, count: u32) {
     let script = format!("for i in $(seq {count}); do echo x > /dev/udp/10.0.2.2/{port}; done");
     node.host("a").run(&["bash", "-c", &script]).expect("bash");
@@ -54,14 +54,14 @@ fn rules(node: &Node, slice: &str) -> Vec<Value> {
     list["filters"].as_array().cloned().expect("a list")
 }
 
-/// Packets that rules for a port counted for.
+/// Packets that the rules for a port have counted.
 fn counted(node: &Node, port: u16) -> u64 {
     let port = port.to_string();
     let of = |rule: &&Value| rule["rule"]["destination_port"] == *port;
     rules(node, "lab").iter().filter(of).filter_map(|rule| rule["packets"].as_u64()).sum()
 }
 
-/// Waits until `done`.
+/// Waits until `done` is true.
 fn until(what: &str, mut done: impl FnMut() -> bool) {
     let start = Instant::now();
     while !done() {
@@ -70,7 +70,7 @@ fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// The datagrams to a port that a host sees within a while, as fields.
+/// The datagrams to a port that a host receives within a while, as fields.
 fn seen(node: &Node, host: &str, port: u16, count: u32, fields: &[&str]) -> Vec<Vec<String>> {
     let filter = format!("udp dst port {port}");
     let capture = node.host(host).capture("eth0", &filter).expect("a capture");
@@ -131,19 +131,19 @@ fn each_action_does_what_it_says() {
     assert_eq!(at("c", 7004).len(), 3, "and its copy");
     assert_eq!(at("b", 7005).len(), 0);
     assert_eq!(at("c", 7005), vec![[&*c, "63"]; 3], "sent elsewhere");
-    // Linux forwards as well, back by the same interface, and so on until the time to live ends.
+    // Linux also forwards the packet, back by the same interface, until its time to live ends.
     let linux = |node: &Node| node.counters()["lab/r.b@host"].tx;
     let before_slow = linux(&node);
     assert_eq!(at("b", 7006).len(), 0);
     assert!(linux(&node) >= before_slow + 3, "Linux gets it");
-    // Each was sent twice, once for each look.
+    // The test has sent each datagram twice, once for each reading.
     for (port, wanted) in [(7001, 6), (7002, 6), (7003, 6), (7004, 6), (7007, 0), (7008, 6)] {
         assert_eq!(counted(&node, port), wanted, "port {port}");
     }
     let drops = &node.counters()["lab/r.b"].drops;
     assert_eq!(drops.get("dropped by a filter"), Some(&12), "{drops:?}");
     assert_eq!(node.process("router"), before, "no router was restarted");
-    // A capture tells it, too; and without rules everything passes.
+    // A capture shows the result, too; without rules everything passes.
     node.run(&["delete", "filters", "actions"]);
     assert_eq!(seen(&node, "b", 7001, 3, &shown).len(), 3);
 }
@@ -157,7 +157,7 @@ fn rules_of_another_slice_never_match() {
     let ping = node.host("a").ping("10.0.2.2", 20, &["-i", "0.01"]).expect("a ping");
     assert!(ping.is_perfect(), "{ping:?}");
     assert_eq!(rules(&node, "other")[0]["packets"], 0);
-    // The same of its own slice matches everything.
+    // The same rule in the router's own slice matches everything.
     node.run(&["filter", "add", "lab", "priority: 4000000000, action: drop"]);
     let ping = node.host("a").ping("10.0.2.2", 3, &["-i", "0.01", "-W", "1"]).expect("a ping");
     assert_eq!(ping.received, 0);
@@ -182,10 +182,10 @@ fn many(count: u32, first: u32) -> String {
 
 #[test]
 fn a_hundred_thousand_rules_are_loaded_while_a_stream_passes() {
-    // The loop itself prepares changes of rules.
+    // The node's loop itself prepares changes of rules, so its turns are long.
     let node = up().with_turns_of(Duration::from_secs(1));
     let [a, b] = ["a", "b"].map(|host| node.host(host));
-    // The hosts' own ends lose packets where a machine has too little time for all.
+    // The hosts' own ends lose packets on a busy machine.
     let dropped = || {
         let count = |host: &Namespace, counter| host.counter("eth0", counter).unwrap_or_default();
         count(&a, "tx_dropped") + count(&b, "rx_dropped")
@@ -203,7 +203,7 @@ fn a_hundred_thousand_rules_are_loaded_while_a_stream_passes() {
         assert!(said.contains("100001 added"), "{said}");
     }
     eprintln!("100,001 rules instead of others: {took:?}");
-    // And single ones beside.
+    // Single rules change meanwhile.
     for _ in 0..5 {
         let said = node.run(&["filter", "add", "lab", "protocol: gre, action: count", "--json"]);
         let said: Value = serde_json::from_str(&said).expect("JSON");
@@ -241,7 +241,7 @@ fn rules_outlive_switch_and_node() {
     assert_eq!(holds(), (3, 0));
     send(&node, 7001, 5);
     until("counting", || counted(&node, 7001) == 5);
-    // A node that is killed: the switch goes on, and so do its counters.
+    // The node is killed: the switch and its counters run on.
     let switch = node.process("switch");
     let pid = node.kill("node");
     assert_eq!(holds(), (3, 0), "no node runs");
@@ -251,14 +251,14 @@ fn rules_outlive_switch_and_node() {
     assert_eq!(holds(), (3, 0));
     assert_eq!(counted(&node, 7001), 5, "what stayed has its counters");
     assert_eq!(rules(&node, "lab").len(), 2);
-    // A switch that is killed: the next one has the rules before it has packets.
+    // The switch is killed: the next one has the rules before it has packets.
     node.kill("switch");
     until("the next switch", || {
         let running = node.stats()["switch_restarts"] == 1;
         running && node.host("a").ping("10.0.2.2", 1, &["-W", "1"]).expect("a ping").received == 1
     });
     assert_eq!(holds(), (3, 0));
-    // A router that restarts has other numbers, and the same rules.
+    // A restarted router has other numbers, and the same rules.
     node.run(&["restart", "lab/r"]);
     until("the router", || {
         node.host("a").ping("10.0.2.2", 1, &["-W", "1"]).expect("a ping").received == 1
@@ -288,7 +288,7 @@ fn wrong_rules_are_refused_with_their_place() {
         assert!(refused.stderr.contains("filters.yaml:6:"), "{rule}: {}", refused.stderr);
     }
     assert!(rules(&node, "lab").is_empty());
-    // A slice's reservation is its limit: nothing of the rest is done.
+    // A slice's reservation is its limit: a request beyond it is refused as a whole.
     let limited = topology().replacen("name: lab", "name: lab\nreservation: {filters: 5}", 1);
     apply(&node, &limited);
     node.run(&["filter", "add", "lab", "source: 10.0.0.0/8, action: count"]);

@@ -1,4 +1,4 @@
-//! Rules of a slice from inside its routers: programs there change only their own slice's, and their
+//! Programs inside routers change rules. They change only the rules of their own slice, and their
 //! requests cannot keep the node from others.
 
 use std::fs;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use europa_tests::{Node, europa, skip_without};
 use serde_json::Value;
 
-/// A folder with the program that is there inside as well: a router has `/tmp`, below which this
-/// repository may lie, for itself.
+/// A folder with a copy of the program that routers can read: a router has its own `/tmp`, below
+/// which this repository may lie.
 fn visible() -> tempfile::TempDir {
     let folder = tempfile::tempdir_in("/srv").expect("a folder");
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("for everybody");
@@ -19,7 +19,8 @@ fn visible() -> tempfile::TempDir {
     folder
 }
 
-/// `a` ── lab/r ── `b`; slice `other` beside it. A program of r's adds a rule when it starts.
+/// `a` ── lab/r ── `b`; slice `other` beside it. A program of the router adds a rule when it
+/// starts.
 fn topology(europa: &Path) -> String {
     let europa = europa.display();
     let rule = "protocol: udp, destination_port: 7401, action: drop";
@@ -58,8 +59,8 @@ fn list(text: &str) -> Vec<Value> {
     list["filters"].as_array().cloned().expect("a list")
 }
 
-/// A hostile client's request at the socket, so many bytes of nonsense behind it, and the status
-/// that it gets.
+/// Sends a hostile client's request to the socket, followed by `more` bytes of nonsense. Returns
+/// the status of the answer.
 fn talk(node: &Node, says: &str, more: usize) -> String {
     let script = format!(
         "import socket\ns = socket.socket(socket.AF_UNIX)\ns.settimeout(20)\n\
@@ -85,13 +86,13 @@ fn programs_change_rules_of_their_own_slice_only() {
     };
     until("the first packet", || passes(&node));
 
-    // The output of the router's own program at its start.
+    // The router's own program has added a rule at its start.
     let outside = || list(&node.run(&["filter", "list", "lab", "--json"]));
     until("the program's rule", || {
         outside().iter().any(|one| one["rule"]["destination_port"] == "7401")
     });
 
-    // A rule that takes effect at once, counts, and goes.
+    // The program adds a rule that takes effect at once and counts, and removes it.
     let added = inside(&["add", "lab", "destination: 10.0.2.2/32, protocol: icmp, action: drop"]);
     assert!(added.status.success(), "{added:?}");
     assert!(!passes(&node));
@@ -103,7 +104,7 @@ fn programs_change_rules_of_their_own_slice_only() {
     assert!(removed.status.success(), "{removed:?}");
     assert!(passes(&node));
 
-    // Only the slice's own, within its reservation.
+    // The program can change only its own slice's rules, within the slice's reservation.
     for arguments in [&["add", "other", "action: drop"][..], &["list", "other"]] {
         let refused = inside(arguments);
         assert!(
@@ -123,7 +124,7 @@ fn programs_change_rules_of_their_own_slice_only() {
     assert!(!refused.status.success() && refused.stderr.contains("10 entries"), "{refused:?}");
     assert_eq!(outside().len(), 1, "nothing of it is in force");
 
-    // Nothing else is there, and what is too much is refused.
+    // The socket serves nothing else, and refuses requests that are too long.
     let post = "POST /v1/slices/lab/filters HTTP/1.1\\r\\nhost: x\\r\\ncontent-type: application/json\\r\\n";
     let most = 17 << 20;
     for (says, more, status) in [
@@ -154,7 +155,7 @@ fn programs_change_rules_of_their_own_slice_only() {
     held.wait(Duration::from_secs(60)).expect("it ends");
     until("its own turn", || inside(&["list", "lab"]).status.success());
 
-    // A node that takes over opens the door again.
+    // A node that takes over opens the socket again.
     let pid = node.kill("node");
     until("the end of the node", || fs::metadata(format!("/proc/{pid}")).is_err());
     node.up(&topology(&program));

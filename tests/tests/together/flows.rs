@@ -31,7 +31,7 @@ struct Net {
 }
 
 impl Net {
-    /// The network, with its flow up and neighbours known.
+    /// Makes the network; returns when its flow is up and the neighbours are known.
     fn new(yaml: &str) -> Net {
         let node = Node::new(None);
         node.up(yaml);
@@ -65,7 +65,7 @@ impl Net {
         serde_json::from_str(&self.node.run(&["lsp", "list", "--json"])).expect("JSON")
     }
 
-    /// Mb/s that are left of an interface.
+    /// Free bandwidth of an interface, in Mb/s.
     fn left(&self, interface: &str) -> u64 {
         let list = self.list();
         let all = list["interfaces"].as_array().cloned().unwrap_or_default();
@@ -116,7 +116,7 @@ impl Watch {
         Watch { process, file: file.into() }
     }
 
-    /// Ends it: fields of the packets that a display filter lets through.
+    /// Ends the capture, and returns its file.
     fn end(self) -> PathBuf {
         self.process.signal(Signal::SIGINT);
         self.process.wait(Duration::from_secs(10)).expect("the capture ends");
@@ -175,10 +175,10 @@ fn another_path_is_made_before_the_old_one_is_broken() {
     std::thread::sleep(Duration::from_millis(300));
     let received = sink.stop(sent);
     println!("{sent} packets while the path changed four times: {received:?}");
-    // Packets that are under way on the old path may come after the first ones on the new path.
+    // Packets on the old path may arrive after the first ones on the new path.
     let in_order = Received { late: 0, ..received.clone() };
     assert!(in_order.is_perfect() && received.late <= 40, "of {sent}: {received:?}");
-    // Reservations on removed paths are free again.
+    // The bandwidth of removed paths is free again.
     net.wait("old reservations go", || {
         net.left("lab/head.south") == 50 && net.left("lab/north.tail") == 50
     });
@@ -196,7 +196,7 @@ fn what_does_not_fit_is_refused_with_the_rfcs_error() {
     assert_eq!(shown["error"]["router"], "head");
     let text = net.node.run(&["lsp", "show", "video"]);
     assert!(text.contains("bandwidth is not available at head (error 1/2)"), "{text}");
-    // A router on the way with less room refuses the flow.
+    // A router on the way with less bandwidth refuses the flow.
     net.apply(&flow("other", "bandwidth: 25Mb/s").replace("[north, south]", "[south, north]"));
     net.wait("another path is up", || net.is_up("other"));
     net.apply(&flow("third", "bandwidth: 26Mb/s").replace("[north, south]", "[north]"));
@@ -215,7 +215,7 @@ fn a_better_priority_preempts() {
     let ends = ["--slice", "lab", "--from", "head", "--to", "tail"];
     let create = [&["lsp", "create", "urgent", "--bandwidth", "40Mb/s"], &ends[..]].concat();
     net.node.run(&create);
-    // The routes lead to the north, where there is no room.
+    // The routes lead to the north, which has no free bandwidth.
     net.wait("it is up by another path", || net.is_up("urgent"));
     assert_eq!(net.hops("urgent"), ["head", "south", "north", "tail"]);
     assert!(net.is_up("voice"));
@@ -242,7 +242,7 @@ fn a_better_priority_preempts() {
 #[test]
 fn state_ends_when_its_head_has_died_in_silence() {
     skip_without!("ping");
-    // Without Hello, nothing but the lifetime tells.
+    // Without Hello, only the lifetime ends the path.
     let net = Net::new(&example().replace("refresh: 1s", "refresh: 1s, hello: 0s"));
     let pid = net.node.process("lab/head");
     let kill = |signal: &str| europa_tests::run(&["kill", signal, &pid.to_string()]).expect("kill");
@@ -254,7 +254,7 @@ fn state_ends_when_its_head_has_died_in_silence() {
     });
     let took = begun.elapsed();
     println!("forgotten after {took:?}");
-    // 5.25 s after the last refresh, which came up to 1.5 s before.
+    // The lifetime is 5.25 s from the last refresh, which came up to 1.5 s before.
     assert!((3.0..8.0).contains(&took.as_secs_f64()), "{took:?}");
     assert_eq!((net.left("lab/north.south"), net.left("lab/south.tail")), (50, 50));
     kill("-CONT");
@@ -277,7 +277,7 @@ fn the_data_plane_outlives_its_signaller_and_its_node() {
             && net.is_up("voice")
             && net.hops("voice").len() == 4
     });
-    // Until what it has not learnt again would have gone.
+    // By then, state that the router has not learned again would have ended.
     std::thread::sleep(Duration::from_secs(8));
     assert!(net.is_up("voice"));
     let signaller = net.node.process("signaller");
@@ -318,13 +318,14 @@ fn no_message_is_malformed_for_tsharks_dissector() {
         }
     }
     println!("messages: {kinds:?}");
-    // Path, Resv, PathTear and Hello at least.
+    // The capture has at least Path, Resv, PathTear and Hello.
     for kind in ["1", "2", "5", "20"] {
         assert!(kinds.contains(kind), "no message {kind} in {kinds:?}");
     }
 }
 
-/// Frames that a host sends on an interface that signals: messages with changed bytes, and others' names.
+/// Frames that a host sends on an interface that signals: messages with changed bytes, and messages
+/// in the name of routers.
 const GARBAGE: &str = "
 import random, struct
 random.seed(7)

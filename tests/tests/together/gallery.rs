@@ -106,7 +106,8 @@ fn contains(output: &str, wanted: &[&str]) -> bool {
     wanted.iter().all(|text| lines.any(|line| line.contains(&plain(text))))
 }
 
-/// The first command whose output is not as it should be for `patience`. `file` is the example's name.
+/// Runs the steps until all outputs are as expected. Returns the first command whose output is
+/// still wrong after `patience`. `file` is the example's name.
 fn attempt(file: &str, text: &str, steps: &[Step<'_>], patience: Duration) -> Result<(), String> {
     let node = Node::new(None);
     let commands = tempfile::tempdir().expect("a folder");
@@ -150,16 +151,16 @@ fn example_works(name: &str) {
         skipped(&why);
         return;
     }
-    // Where `make install` has not been run.
+    // `make install` may not have been run.
     let sdk = root().join("sdk").canonicalize().expect("the SDK");
     let sdk = sdk.display().to_string();
     let text = text.replace("/usr/share/europa/sdk", &sdk);
     let built = europa().parent().expect("a folder").display().to_string();
     let text = text.replace("../../target/release", &built);
-    // The node's folder has the lab, and not its files.
+    // The node's folder has the lab, but not the lab's files.
     let text = text.replace("[containerlab/", &format!("[{}/containerlab/", folder().display()));
     let text = text.replace(", containerlab/", &format!(", {}/containerlab/", folder().display()));
-    // The crates of the workspace are built for all tests.
+    // The build of the tests already has the crates of the workspace.
     for command in head.before.iter().filter(|command| !command.starts_with("cargo ")) {
         let command = command.replace("/usr/share/europa/sdk", &sdk);
         let done = Command::new("sh").args(["-c", &command]).status().expect("a shell");

@@ -1,4 +1,4 @@
-//! Files and sockets that elements of an isolated router have only with a grant.
+//! Files and sockets that elements of an isolated router can use only with a grant.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -45,7 +45,8 @@ fn elements_have_what_is_granted_and_nothing_else() {
     node.up(&document("t[1] -> Discard;", ""));
     assert!(pings(&node));
 
-    // Without a grant, or with one for something else: refused, and it goes on as it was.
+    // Without a grant, or with one for something else, the change is refused and the router runs
+    // on.
     let dump = format!("t[1] -> dump :: ToDump({out});");
     for grants in [String::new(), format!("grants: [{{read: {out}}}, {{write: {other}}}]\n")] {
         if grants.contains("read") {
@@ -65,7 +66,7 @@ fn elements_have_what_is_granted_and_nothing_else() {
     let error = node.attempt(&["read", "red/r", "dump.count"]);
     assert!(!error.status.success(), "there is no such element");
 
-    // With one: the file has what went through.
+    // With a grant, the file has the packets that passed.
     let grants = format!("grants:\n- write: {out}\n");
     node.run(&["apply", &node.file("with.yaml", &document(&dump, &grants))]);
     assert!(pings(&node));
@@ -75,7 +76,7 @@ fn elements_have_what_is_granted_and_nothing_else() {
     let bytes = fs::read(&out).expect("a trace");
     assert!(bytes.len() > 24 + count * (16 + 42), "{} bytes for {count} packets", bytes.len());
 
-    // A written file can be read, by another configuration with another grant.
+    // Another configuration with another grant can read the written file.
     let replay = format!("FromDump({out}) -> c :: Counter -> Discard; t[1] -> Discard;");
     let grants = format!("grants: [{{read: {out}}}]\n");
     node.run(&["apply", &node.file("replay.yaml", &document(&replay, &grants))]);
@@ -85,7 +86,7 @@ fn elements_have_what_is_granted_and_nothing_else() {
     }
     assert!(pings(&node));
 
-    // A file that is not there is shown where the grant stands.
+    // The message about a missing file shows the place of the grant.
     let grants = format!("grants: [{{read: {}}}]\n", path("none"));
     let file = node.file("none.yaml", &document(&replay, &grants));
     let output = node.attempt(&["apply", &file]);
@@ -99,7 +100,7 @@ fn a_socket_reaches_into_the_sandbox() {
     skip_without!("nsenter");
     let own = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     own.set_read_timeout(Some(Duration::from_millis(100))).expect("set");
-    // Free a moment ago.
+    // The port is free at the moment.
     let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("one");
     let (address, port) = (free.to_string(), free.port());
     let echo =
@@ -121,7 +122,7 @@ fn a_socket_reaches_into_the_sandbox() {
     };
     node.up(&document(&echo(""), &grants));
     answers(b"hello");
-    // Another configuration, another process: the socket stays.
+    // Another configuration runs in another process, and the socket stays.
     node.run(&["apply", &node.file("strip.yaml", &document(&echo("Strip(1) ->"), &grants))]);
     answers(b"ello");
     node.run(&["restart", "red/r"]);
@@ -161,7 +162,7 @@ fn a_socket_in_the_file_system_goes_with_its_router_also_of_another_node() {
     node.kill("node");
     node.up(&with);
     answers();
-    // The node that has opened it has gone: its process alone has it.
+    // The node that opened the socket has ended: only the router's process has it.
     node.run(&["restart", "red/r"]);
     answers();
     node.run(&["restart", "red/r"]);

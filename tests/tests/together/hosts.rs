@@ -1,4 +1,4 @@
-//! Programs of hosts change nothing of the machine, see each other only, and go with the host.
+//! Programs of hosts change nothing of the machine, see only each other, and end with the host.
 
 use std::fs;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn a_host_writes_to_itself_alone() {
     let inside = |words: &[&str]| node.attempt(&[&["exec", "h"], words].concat());
     await_true("the lines do not end", || inside(&["ls", "/all-done"]).status.success());
 
-    // Its files are there for its other programs.
+    // A program's files are there for the host's other programs.
     for (words, wanted) in [
         (&["cat", "/etc/europa-of-a-host"][..], "x\n"),
         (&["cat", "/var/tmp/word"], "two words\n"),
@@ -70,7 +70,7 @@ fn a_host_writes_to_itself_alone() {
     }
     assert_eq!(inside(&["sh", "-c", "exit 7"]).status.code(), Some(7));
     assert_eq!(inside(&["no-such-program"]).status.code(), Some(127));
-    // It sees its own processes, and signals no other.
+    // A program sees the processes of its host, and signals no other process.
     let seen = inside(&["sh", "-c", "cat /proc/[0-9]*/comm"]).stdout;
     let others = |name: &&str| !["europa-host", "sleep", "sh", "cat", "europa"].contains(name);
     assert_eq!(seen.lines().filter(others).collect::<Vec<_>>(), Vec::<&str>::new(), "{seen}");
@@ -92,7 +92,7 @@ fn a_host_writes_to_itself_alone() {
     }
     assert!(inside(&["cat", "/denied"]).stdout.contains("kernel.panic"), "nothing was refused");
 
-    // Nothing of it is the machine's, but what a bind names.
+    // Nothing in a host is the machine's, except the files that a bind names.
     assert_eq!(fs::read_to_string("/proc/sys/kernel/panic").expect("a setting"), panic);
     assert_eq!(fs::read("/etc/passwd").expect("a file"), passwd);
     assert!(!Path::new("/etc/europa-of-a-host").exists());
@@ -107,7 +107,7 @@ fn a_host_writes_to_itself_alone() {
     assert!(failed.contains("h      degraded"), "the lines that failed do not show: {failed}");
     assert!(node.run(&["logs", "h"]).contains("europa: failed: mount -t tmpfs none /mnt"));
 
-    // Its programs end with it, and `exec` lists the objects.
+    // The host's programs end with it, and `exec` lists the objects.
     assert_eq!(running("4321"), 1);
     node.run(&["delete", "host", "h"]);
     await_true("its programs go on", || running("4321") == 0);
@@ -135,7 +135,7 @@ fn programs_of_a_host_outlive_the_node() {
     // The next node knows the failure too.
     let listed = || node.attempt(&["get", "hosts"]).stdout;
     await_true("a failed line is forgotten", || listed().contains("degraded"));
-    // Other lines are another start: the file system is new as well.
+    // Other lines of `run` are another start, with a new file system.
     let text = fs::read_to_string(&file).expect("a file").replace("echo kept", "echo new");
     node.run(&["apply", &node.file("node.yaml", &text)]);
     await_true("the lines are not run again", || kept() == "new\n" && running("4322") == 1);
@@ -164,7 +164,7 @@ fn what_is_no_bind_is_refused() {
     }
 }
 
-/// A setting of the machine, as it was when this ends.
+/// A setting of the machine, which is restored when this is dropped.
 struct Setting {
     path: &'static str,
     before: String,

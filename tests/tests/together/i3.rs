@@ -64,7 +64,7 @@ struct Overlay {
 }
 
 impl Overlay {
-    /// So many servers, and so many further hosts behind them.
+    /// Brings up `count` servers, and `others` further hosts behind them.
     fn up(count: usize, others: usize) -> Overlay {
         let list = servers(count).join(",");
         let node = Node::new(None);
@@ -97,7 +97,7 @@ impl Overlay {
         receiver
     }
 
-    /// Sends from a host; returns what it said to standard error.
+    /// Sends from a host. Returns the text on its standard error.
     fn send(&self, number: usize, to: &str, payload: &str) -> String {
         let all = ["send", to, payload, "--server", &self.list];
         let output = self.start(number, &all).wait(15 * SECOND).expect("it ends");
@@ -141,7 +141,7 @@ fn wait(what: &str, limit: Duration, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// Waits until a receiver has printed exactly this.
+/// Waits until a receiver has printed exactly this text.
 fn prints(receiver: &Process, wanted: &str) {
     wait(&format!("{wanted:?}"), 5 * SECOND, || receiver.stdout().len() >= wanted.len());
     assert_eq!(receiver.stdout(), wanted);
@@ -165,7 +165,7 @@ fn packets_find_receivers_by_ids() {
     prints(&any[0], "to a\n");
     prints(&any[1], "to b\n");
 
-    // A service between, and a trigger to another id.
+    // The packet passes a service, and a trigger to another id.
     let own = overlay.receive(third, &["own"]);
     let _service = overlay.receive(first, &["upper", "--pass-on", "tr a-z A-Z"]);
     overlay.send(sender, "upper,own", "through");
@@ -179,7 +179,7 @@ fn packets_find_receivers_by_ids() {
     overlay.send(sender, "nobody,own", "backup");
     prints(&own, "THROUGH\nchained\nbackup\n");
 
-    // The receiver gets another address.
+    // The receiver's host gets another address.
     let host = overlay.host(third);
     host.ip(&["address", "delete", "10.0.11.2/24", "dev", "eth0"]).expect("no address");
     host.address("eth0", "10.0.11.7/24").expect("an address");
@@ -188,7 +188,7 @@ fn packets_find_receivers_by_ids() {
     overlay.send(sender, "own", "moved");
     prints(&own, "THROUGH\nchained\nbackup\nmoved\n");
 
-    // A receiver that ends takes its trigger with it.
+    // A receiver that ends removes its trigger.
     own.signal(Signal::SIGTERM);
     wait("nobody receives", 10 * SECOND, || overlay.send(sender, "own", "x").contains("nobody"));
 }
@@ -218,7 +218,7 @@ fn mistakes_are_explained() {
     }
 }
 
-/// Over IPv6, and with a key: a server without it does not join.
+/// The servers use IPv6 and a key: a server without the key does not join.
 #[test]
 fn a_ring_has_a_key() {
     skip_without!("ip");
@@ -277,7 +277,7 @@ fn kill_half(count: usize) {
     let lines = |receiver: &Process| receiver.stdout().lines().count();
     wait("packets flow", 10 * SECOND, || receivers.iter().all(|one| lines(one) > 2));
 
-    // The one in the slow path would be started again, and stays.
+    // The server in the slow path is not killed, because it would be restarted.
     let killed = order.iter().enumerate().filter(|(at, number)| at % 2 == 0 && **number != 0);
     let killed: Vec<usize> = killed.map(|(_, number)| *number).collect();
     for number in &killed {
@@ -293,7 +293,7 @@ fn kill_half(count: usize) {
     println!("{} of {count} killed: all deliver after {:?}", killed.len(), start.elapsed());
     let alive: Vec<usize> = all.into_iter().filter(|number| !killed.contains(number)).collect();
     overlay.ring(&alive, 15 * SECOND);
-    // The ring stays: nothing is lost any more.
+    // The ring is stable: no packet is lost any more.
     let before: Vec<usize> = receivers.iter().map(lines).collect();
     sleep(SECOND);
     assert!(receivers.iter().zip(&before).all(|(one, before)| lines(one) >= before + 3));

@@ -8,7 +8,7 @@ use europa_tests::{Node, skip_without};
 use sha2::{Digest, Sha256};
 use tar::{Builder, EntryType, Header};
 
-/// BusyBox without libraries.
+/// The program BusyBox, which needs no libraries.
 const BUSYBOX: &str = "/bin/busybox";
 
 fn header(kind: EntryType, size: usize, mode: u32, user: u64) -> Header {
@@ -50,7 +50,7 @@ fn digest(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes an archive as `docker save` does; `config` is that of its programs.
+/// Writes an archive as `docker save` does; `config` is the configuration of its programs.
 fn image(folder: &Path, config: &str) -> PathBuf {
     let layer = layer();
     let arch = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
@@ -142,7 +142,7 @@ fn hosts_and_slow_paths_run_images() {
         let server = lines.iter().position(|line| *line == "busybox").expect("a server");
         assert_eq!(lines.get(server + 1), Some(&"200"), "{name}: {said}");
     }
-    // All use the same files, and writes of one are hidden from the others.
+    // All share the image's files, and none sees what another one writes.
     let secret = fs::read_dir(store.join("images")).expect("images").flatten();
     let unpacked = secret.filter(|entry| entry.file_name().len() == 64).count();
     assert_eq!(unpacked, 1);

@@ -50,7 +50,7 @@ fn a_topology_with_frr_comes_up_and_forwards() {
     assert!(received > 0 && routes.contains("10.1.2.0/24 nhid"), "{routes}");
     assert!(routes.contains("proto ospf"), "{routes}");
     assert_eq!(fs::read("/etc/frr/frr.conf").ok(), own, "the machine's own files are as they were");
-    // It is in the fast path too: what a ping needs no Linux for.
+    // The route is in the fast path too, so a ping needs no Linux.
     let table = node.run(&["read", "pair/r1", "route.table", "10.1.2.0/24"]);
     assert!(table.contains("10.1.0.2"), "{table}");
     let line = |pid: &u32| fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();

@@ -1,5 +1,5 @@
-//! Routers behind every kind of match carry real traffic, both ways, while Linux keeps its
-//! own at the same port.
+//! Routers behind every kind of match carry real traffic, both ways, while Linux keeps its own
+//! traffic at the same port.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ fn tcp(from: &Namespace, to: &str) {
     }
 }
 
-/// A stream that must arrive whole, once the neighbours know each other.
+/// Sends a stream that must arrive whole, once the neighbours know each other.
 fn streams(from: &Namespace, to: &Namespace, at: &str) {
     let greeting = from.stream(at, 2, 100, 32).expect("a stream");
     sleep(Duration::from_millis(200));
@@ -54,7 +54,7 @@ fn linux_is_the_other_end_of_a_tunnel() {
         let line = with_linux(&[own]);
         let (a, b) = (&line.a, &line.b);
         a.address("eth0", &own.replace("1/", "2/")).expect("an address");
-        // Linux sends tunnels over IPv6 with UDP checksums and wants them, unless told.
+        // Linux sends and requires UDP checksums of tunnels over IPv6, unless configured otherwise.
         let device = ["link", "add", "vx0", "type", "vxlan", "id", "100", "dstport", "4789"];
         let ends = ["local", remote, "remote", local, "dev", "eth0"];
         let free = ["udp6zerocsumtx", "udp6zerocsumrx"];
@@ -80,12 +80,12 @@ fn linux_is_the_other_end_of_a_tunnel() {
             (a, "fd00:2::2"),
             (b, "10.7.0.2"),
             (b, "fd07::2"),
-            // Outside the tunnel, Linux answers.
+            // Linux answers outside the tunnel.
             (a, local),
         ] {
             pings(from, to);
         }
-        // The longest packet that fits, and one that does not.
+        // The longest packet that fits, and one that is too long.
         let most = (mtu.parse::<u32>().expect("a number") - 28).to_string();
         let ping = a.ping("10.0.2.2", 3, &["-s", &most, "-M", "do"]).expect("a ping");
         assert!(ping.is_perfect(), "{ping:?}");
@@ -103,7 +103,8 @@ fn linux_is_the_other_end_of_a_tunnel() {
 #[test]
 fn a_router_for_prefixes_stands_beside_linux() {
     skip_without!("ping", "iperf3");
-    // Hosts send to an address of the node; whose packets they are, their destination says.
+    // Hosts send to an address of the node. The destination decides whether a router gets the
+    // packet.
     let line = with_linux(&["10.0.1.1/24", "fd00:1::1/64"]);
     line.node.up(&format!(
         "{}kind: router\nname: r1\nslice: red\ninterfaces:\n  in:\n    port: left\n    \
@@ -125,7 +126,7 @@ fn a_router_for_prefixes_stands_beside_linux() {
         (a, "fd00:1::77"),
         (a, "10.0.1.1"),
         (a, "fd00:1::1"),
-        // And Linux can reach the hosts too.
+        // Linux can reach the hosts too.
         (&line.middle, "10.0.1.2"),
         (&line.middle, "fd00:1::2"),
     ] {
@@ -157,11 +158,11 @@ fn a_router_for_a_udp_port_stands_beside_linux() {
     for at in ["10.0.2.2:5000", "[fd00:2::2]:5000"] {
         streams(a, b, at);
     }
-    // The way out is the interface's, for any port.
+    // Packets to any UDP port leave by the interface.
     for at in ["10.0.1.2:6000", "[fd00:1::2]:6000"] {
         streams(b, a, at);
     }
-    // Other ports are Linux's, which does not forward.
+    // Packets to other ports go to Linux, which does not forward.
     let sink = b.sink("10.0.2.2:5001", 1).expect("a sink");
     let stream = a.stream("10.0.2.2:5001", 1, 1000, 100).expect("a stream");
     sleep(Duration::from_millis(200));
@@ -174,7 +175,7 @@ fn a_router_for_a_udp_port_stands_beside_linux() {
 #[test]
 fn a_router_in_a_vlan_answers_with_its_tag() {
     skip_without!("ping");
-    // The same subnet for two tenants, in VLANs of their own.
+    // Two tenants have the same subnet, each in a VLAN of its own.
     let line = Line::new();
     let router = |slice: &str, vlan: u32| {
         format!(
@@ -231,7 +232,7 @@ fn a_router_in_a_vlan_answers_with_its_tag() {
 #[test]
 fn copies_of_broadcasts_are_bounded() {
     skip_without!("scapy");
-    // Sixteen interfaces: a few thousand broadcasts are more copies than a port may make.
+    // Sixteen interfaces need more copies of a few thousand broadcasts than a port may make.
     let line = Line::new();
     let mut text = ports() + "kind: router\nname: r1\nslice: red\ninterfaces:\n";
     let mut click = String::new();
@@ -259,6 +260,6 @@ fn copies_of_broadcasts_are_bounded() {
     let lost: u64 = line.node.counters().values().flat_map(|c| c.drops.values()).sum();
     assert!(refused > 0, "{made} copies of {sent} broadcasts");
     assert!(made + refused + lost >= 16 * sent, "{made} made, {refused} refused, {lost} lost");
-    // Linux has all of them.
+    // Linux receives all of them.
     assert!(line.node.port("left", "to_linux") - linux >= sent);
 }

@@ -1,5 +1,5 @@
-//! Tests that wait far more than they work, and neither measure nor look for remains: they run
-//! beside each other. All others have the machine for themselves.
+//! Tests that mostly wait, and neither measure nor look for remains. They run beside each other;
+//! all other tests have the machine for themselves.
 
 mod adopt_hosts;
 mod bridge;

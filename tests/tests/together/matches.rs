@@ -1,9 +1,9 @@
-//! Which packets are whose: the table, the precedence and the broadcasts of
+//! Which packets belong to which interface: the table, the precedence and the broadcasts of
 //! docs/matches.md, with real frames.
 //!
 //! One router has an interface of each kind on the left, and for each of them one in a VLAN of its
-//! own on the right. An interface's frames leave on the right unchanged, with that tag; tagged
-//! frames received there leave by that interface:
+//! own on the right. The router sends frames of a left interface unchanged to the right, with that
+//! tag. It sends tagged frames from the right by that left interface:
 //!
 //! ```text
 //!            ┌ mac ──── 100 ┐
@@ -72,10 +72,11 @@ fn up(kinds: &[Kind], by: &str) -> Line {
     line
 }
 
-/// How the left port receives; by itself that is by tc, where the kernel can.
+/// Methods by which the left port receives: `auto` is tc, where the kernel can.
 const WAYS: [&str; 2] = ["xdp", "auto"];
-/// Copies what Linux is given by the left port to `seen`: behind programs of XDP and of tc. A capture
-/// at the port itself stands before those of tc, and sees what they take as well.
+/// Copies the frames that the left port gives to Linux to `seen`, behind the programs of XDP and of
+/// tc. A capture at the port itself comes before the programs of tc, and also sees frames that they
+/// take.
 const COPY: &str = "add table netdev seen; add chain netdev seen by \
     { type filter hook ingress device eu-left priority 0; }; \
     add rule netdev seen by dup to seen";
@@ -100,7 +101,7 @@ const fn arrival(
 
 /// Frames that a router does not see go to Linux.
 const LINUX: bool = true;
-/// Frames that a router sees, Linux does not.
+/// Linux does not see frames that a router sees.
 const ALONE: bool = false;
 const NOBODY: &[(&str, &str)] = &[];
 
@@ -166,7 +167,7 @@ const SOURCE: Result<&str, &str> = Err("foreign source MAC address");
 const TAG: Result<&str, &str> = Err("VLAN tag not allowed");
 const UNBOUND: Result<&str, &str> = Err("source address not bound");
 
-/// Leaves out what differs from flow to flow: the UDP source port of a tunnel, which is a
+/// Clears the field that differs from flow to flow: the UDP source port of a tunnel, which is a
 /// dynamic one (RFC 7348, section 5).
 fn without_flow(mut frame: Vec<u8>) -> Vec<u8> {
     let at = if frame.get(12..14) == Some(&[0x86, 0xdd]) { 54 } else { 34 };
@@ -177,7 +178,7 @@ fn without_flow(mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Both ways out, the socket's and the live frames', must do the same.
+/// Checks that both ways out, the socket's and the live frames', do the same.
 fn check_departures(line: &Line, kinds: &[Kind], rows: &[Departure]) {
     let expressions: Vec<_> = rows
         .iter()
@@ -209,7 +210,7 @@ fn check_departures(line: &Line, kinds: &[Kind], rows: &[Departure]) {
                 wrong += &format!("{}, {way}: left{found}\n  not{wanted}\n", row.what);
             }
         }
-        // Every refusal is counted under its cause, and nothing else is lost there.
+        // The port counts every refusal under its cause, and loses nothing else.
         for (name, _) in kinds {
             let name = format!("red/tap.{name}");
             let causes = [

@@ -1,5 +1,5 @@
-//! A router that knows its traffic: of an MPEG transport stream that does not fit the way out, it
-//! drops difference frames before key frames.
+//! A router that knows its traffic: if an MPEG transport stream exceeds the rate of the way out,
+//! the router drops difference frames before key frames.
 
 use std::collections::HashMap;
 use std::fs;
@@ -37,7 +37,8 @@ fn stream(file: &Path, codec: &[&str]) {
     run(ffmpeg.args(["-f", "mpegts", "-y"]).arg(file));
 }
 
-/// Where frames begin in a file, and which are key frames, as another program reads it.
+/// Offsets of the frames in a file, and whether each is a key frame, by the analysis of another
+/// program.
 fn frames(file: &Path) -> Vec<(usize, bool)> {
     let mut ffprobe = Command::new("ffprobe");
     ffprobe.args(["-loglevel", "error", "-select_streams", "v", "-of", "csv=p=0"]);
@@ -49,8 +50,8 @@ fn frames(file: &Path) -> Vec<(usize, bool)> {
     text.lines().filter_map(frame).collect()
 }
 
-/// Which datagrams of a stream come out where `queue` stands before a way out that has half of
-/// the stream's rate. It is sent in half of its time, which is shorter to wait for.
+/// Which datagrams of a stream arrive if `queue` stands before a way out with half of the stream's
+/// rate. The test sends the stream in half of its time, to wait less.
 fn survivors(data: &[u8], queue: &str, run: &str) -> Vec<bool> {
     let mut lab = Lab::new().expect("a laboratory");
     let [near, far] = ["near", "far"].map(|name| lab.namespace(name).expect("a namespace"));
@@ -118,7 +119,7 @@ fn socket(at: &Namespace, address: &str) -> UdpSocket {
     make.join().expect("a thread")
 }
 
-/// Key frames, and others with every datagram received, and how many there are.
+/// Numbers of the key frames and of the other frames: those with every datagram received, and all.
 fn whole(frames: &[(usize, bool)], end: usize, came: &[bool]) -> [(usize, usize); 2] {
     let ends = frames.iter().skip(1).map(|(begin, _)| *begin).chain([end]);
     let mut found = [(0, 0); 2];
@@ -145,7 +146,7 @@ fn key_frames_survive_where_a_plain_queue_loses_them() {
     eprintln!("{} frames, {mbits:.2} Mb/s", frames.len());
     let ways =
         [("Queue(60)", "isolated"), ("MPEGQueue(60)", "isolated"), ("MPEGQueue(60)", "inline")];
-    // At once: most of their time is the stream's.
+    // All runs happen at once: most of their time is the stream's.
     let came = thread::scope(|scope| {
         let data = &data;
         let started = ways.map(|(queue, run)| scope.spawn(move || survivors(data, queue, run)));

@@ -79,7 +79,7 @@ fn they_keep_state_outlive_the_node_and_fail_alone() {
     let traced = tracing.wait(Duration::from_secs(10)).expect("a packet is traced");
     assert!(traced.stdout.contains("bomb"), "{}", traced.stdout);
 
-    // The next node adopts it: no packet of a stream is lost.
+    // The next node adopts the router: no packet of a stream is lost.
     let sink = node.host("b").sink("10.0.0.2:9", 1).expect("a sink");
     let stream = node.host("a").stream("10.0.0.2:9", 1, 2000, 64).expect("a stream");
     sleep(Duration::from_millis(300));

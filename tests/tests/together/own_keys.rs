@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use europa_tests::{Node, skip_without};
 use serde_json::Value;
 
-/// Two hosts at a slice's ends, `a` and `b` with its number behind them.
+/// Two hosts at a slice's ends: `a` and `b`, followed by its number.
 fn hosts(number: u8) -> String {
     let host = |name: &str, last: u8| {
         format!(
@@ -21,7 +21,7 @@ fn hosts(number: u8) -> String {
     host("a", 1) + &host("b", 2)
 }
 
-/// Slice `lab`: two Click routers in a row; the first one writes keys. Slice `evil`: one that
+/// Slice `lab` has two Click routers in a row; the first one writes keys. Slice `evil` has one that
 /// writes the same keys.
 fn topology() -> String {
     let first = "FromDevice(a, PROMISC true) -> c :: Classifier(12/0800 23/11, -);
@@ -62,7 +62,7 @@ fn pings(node: &Node, number: u8) {
     }
 }
 
-/// Sends three datagrams to a port of the other host; fields of what arrives there.
+/// Sends three datagrams to a port of the other host; returns a field of those that arrive there.
 fn arrives(node: &Node, number: u8, port: u16, field: &str) -> Vec<String> {
     let filter = format!("udp dst port {port}");
     let capture = node.host(&format!("b{number}")).capture("eth0", &filter).expect("a capture");
@@ -116,14 +116,14 @@ fn rules_answer_to_keys_of_their_own_slice() {
         let wanted = wanted.map_or(vec![], |text| vec![hex(text); 3]);
         assert_eq!(payload(1, port), wanted, "{what}");
     }
-    // The other slice's keys meet the other slice's rules.
+    // The other slice's rules see the other slice's keys.
     for (port, wanted) in [(7001, 3), (7002, 3), (7003, 0), (7004, 3)] {
         assert_eq!(payload(2, port).len(), wanted, "port {port} of the other slice");
     }
     assert_eq!(counted(&node, "lab"), [3, 3, 3, 3, 3, 3, 3]);
     assert_eq!(counted(&node, "evil"), [3]);
 
-    // While packets pass: another answer, and none.
+    // While packets pass, the rule gets another answer, and then none.
     node.run(&["filter", "add", "lab", "priority: 10, key: \"1b5a\", action: {result: \"07\"}"]);
     assert_eq!(payload(1, 7002), [(); 3].map(|()| hex("LINK")));
     node.run(&["filter", "del", "lab", "1"]);
@@ -153,7 +153,7 @@ fn many_packets_come_back_and_no_slot_is_lost() {
     eprintln!("{received:?} of {sent} after a way back: {drops:?}");
     let counted = counted(&node, "lab");
     assert!(counted[0] >= sent, "{counted:?} of {sent}");
-    // The hosts' own ends lose packets where a machine has too little time for all.
+    // The hosts' own ends lose packets on a busy machine.
     let end = |host: &str, counter| node.host(host).counter("eth0", counter).unwrap_or_default();
     let lost = end("a1", "tx_dropped") + end("b1", "rx_dropped");
     received.lost = received.lost.saturating_sub(lost);

@@ -83,7 +83,7 @@ trap end EXIT
 /// After a block in a terminal of its own: its first output, and a moment for its work to begin.
 const BEGUN: &str = "terminals=\"$terminals $!\"\nterminal=$!\n\
     for i in {1..30}; do [ -s out.$at ] && break; sleep 0.1; done; sleep 0.5\n";
-/// Before the output of a terminal is compared: it ends by itself.
+/// Waits for the end of a terminal's program, before the terminal's output is compared.
 const ENDED: &str =
     "for i in {1..100}; do kill -0 $terminal 2>/dev/null || break; sleep 0.1; done\n";
 
@@ -116,7 +116,7 @@ fn differences(blocks: &[Block], folder: &Path) -> String {
             _ => continue,
         };
         let of = of.expect("commands stand before their output");
-        // The commands were not run.
+        // The commands of this block were not run.
         let Ok(output) = fs::read(folder.join(format!("out.{of}"))) else { continue };
         let output = String::from_utf8_lossy(&output);
         if !fits(&block.text, &output) {
@@ -142,10 +142,10 @@ fn prepare(folder: &Path, instance: &str, blocks: &[Block]) {
         let text = block
             .text
             .replace("/run/europa/default/", &format!("/run/europa/{instance}/"))
-            // Where `make install` has not been run.
+            // `make install` may not have been run.
             .replace("/usr/share/europa/sdk", &sdk.display().to_string())
             .replace("/usr/share/doc/europa/examples", &examples.display().to_string())
-            // Hosts find only an installed one.
+            // Hosts find only an installed program.
             .replace(" europa i3 ", &format!(" {} i3 ", europa().display()));
         fs::write(folder.join(format!("block.{number}")), text).expect("a block");
     }

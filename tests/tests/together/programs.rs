@@ -50,7 +50,7 @@ fn compiled() -> tempfile::TempDir {
     folder
 }
 
-/// How many datagrams of 20 to a UDP port come from `a` to `b`.
+/// How many of 20 datagrams to a UDP port arrive from `a` at `b`.
 fn arrives(node: &Node, port: u16) -> u64 {
     let to = format!("10.0.0.2:{port}");
     let sink = node.host("b").sink(&to, 1).expect("a sink");
@@ -109,7 +109,7 @@ fn a_node_killed_and_started_again_adopts_a_program() {
     let events = node.run(&["events"]);
     assert!(events.contains("Adopted") && !events.contains("NotAdopted"), "{events}");
 
-    // The node that has adopted it takes care of it: it is started again, and replaced.
+    // The node that has adopted the program restarts and replaces it.
     kill(before);
     pings(&node);
     let filter = format!("[{}, \"5000\"]", folder.path().join("filter").display());
@@ -128,7 +128,7 @@ fn programs_in_c_forward_and_filter() {
     pings(&node);
     assert!(arrives(&node, 5000) >= 50);
 
-    // It is idle: asleep, and not polling.
+    // The idle program sleeps and does not poll.
     std::thread::sleep(Duration::from_millis(200));
     let pid = running(&program("forward"));
     let process = Path::new("/proc").join(pid.to_string());
@@ -141,7 +141,7 @@ fn programs_in_c_forward_and_filter() {
     std::thread::sleep(Duration::from_millis(500));
     assert!(ticks(&stat()) - before <= 2, "an idle program uses a core");
 
-    // It has nothing of the machine but what it was given.
+    // The program has nothing of the machine, except what the node gave it.
     let status = fs::read_to_string(process.join("status")).expect("it runs");
     assert!(status.contains("CapEff:\t0000000000000000") && status.contains("Seccomp:\t2"));
     assert!(status.contains("Uid:\t200"), "{status}");
@@ -149,11 +149,11 @@ fn programs_in_c_forward_and_filter() {
     let error = node.attempt(&["read", "red/r", "x.count"]);
     assert!(error.stderr.contains("has no handlers"), "{}", error.stderr);
 
-    // One that was killed is started again.
+    // The node restarts a killed program.
     kill(pid);
     pings(&node);
 
-    // Another program takes over; arguments are its own.
+    // Another program takes over, with its own arguments.
     let filter = format!("[{}, \"5000\"]", program("filter"));
     node.run(&["apply", &node.file("filter.yaml", &document(&filter))]);
     pings(&node);

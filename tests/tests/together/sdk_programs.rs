@@ -1,5 +1,6 @@
-//! The examples of the SDK in C, Python and Rust mark packets under load: no packet is lost, changed or
-//! out of order, all get the code point, and the checksum is right. Each comes as its users install it.
+//! The examples of the SDK in C, Python and Rust mark packets under load: no packet is lost,
+//! changed or out of order, all get the code point, and the checksum is right. Each is installed as
+//! its users install it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,8 +45,8 @@ fn pings(node: &Node, to: &str) {
     }
 }
 
-/// A program, as the first words of its command, marks packets to `b`, and no others; at this rate no
-/// packet is lost.
+/// Checks that a program marks packets to `b` and no others, and that no packet is lost at this
+/// rate. `command` has the first words of the program's command.
 fn marks(command: &str, packets_per_second: u32) {
     let node = Node::new(None);
     node.up(&document(&format!("{command}, 10.0.0.2")));
@@ -56,7 +57,7 @@ fn marks(command: &str, packets_per_second: u32) {
     let frames = capture.stop().expect("it ends").frames().expect("packets");
     assert!(frames.len() > 4 && frames.iter().all(|frame| frame[15] == EF), "{frames:02x?}");
     assert!(frames.iter().all(|frame| checksum::verify(&frame[14..34])), "{frames:02x?}");
-    // Requests of `b` to `a` are not.
+    // The program does not mark requests of `b` to `a`.
     let capture = node.host("a").capture("eth0", "icmp[0] == 8").expect("a capture");
     assert!(
         node.host("b").ping("10.0.0.1", 5, &["-i", "0.02"]).is_ok_and(|ping| ping.is_perfect())
@@ -74,7 +75,7 @@ fn marks(command: &str, packets_per_second: u32) {
     let least = u64::from(packets_per_second) / 20;
     assert!(received.is_perfect() && sent > least, "{sent} sent, {received:?}");
 
-    // The same for IPv6, by another program with the same executable.
+    // The same holds for IPv6, with another program of the same executable.
     node.run(&["apply", &node.file("six.yaml", &document(&format!("{command}, \"fd00::2\"")))]);
     pings(&node, "fd00::2");
     let capture = node.host("b").capture("eth0", "icmp6[0] == 128").expect("a capture");
@@ -104,7 +105,7 @@ fn a_program_in_c_marks() {
     cmake(&["--build", &at("build")]);
     cmake(&["--install", &at("build")]);
 
-    // A project of a user's that finds the library by CMake.
+    // A user's project finds the library by CMake.
     let project = folder.path().join("project");
     fs::create_dir(&project).expect("a folder");
     fs::copy(sdk().join("c/mark.c"), project.join("mark.c")).expect("a file");
@@ -117,7 +118,7 @@ fn a_program_in_c_marks() {
     cmake(&["--build", &at("out")]);
     marks(&at("out/mark"), 20_000);
 
-    // The same by pkg-config.
+    // A user's project finds the library by pkg-config.
     let flags = Command::new("pkg-config")
         .env("PKG_CONFIG_PATH", at("installed/share/pkgconfig"))
         .args(["--cflags", "europa"])

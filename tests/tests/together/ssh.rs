@@ -23,7 +23,7 @@ const SLICES: &str = "kind: slice\nname: red\n---\nkind: slice\nname: blue\n---\
     interfaces: {a: {link: l2, addresses: [10.0.2.1/24]}}\n\
     fast_path: {builtin: ipv4}\nslow_path: {}\n";
 
-/// How long a login may take on a slow machine.
+/// Time limit of a login on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A node that takes logins, and the keys of its users.
@@ -85,7 +85,7 @@ impl Net {
         let yaml = net.yaml(&net.users("{red: owner}"));
         let at = format!("127.0.0.1:{}", net.port);
         net.node.run(&["up", &net.node.file("node.yaml", &yaml), "--ssh", &at]);
-        // sshd listens when the first login gets through.
+        // sshd listens when the first login succeeds.
         wait("a login", PATIENCE, || net.ssh("carol", &[], &["red/r1", "true"]).status.success());
         net
     }
@@ -99,7 +99,7 @@ impl Net {
         format!("---\nkind: user\nname: {name}\nssh_keys: [{:?}]\n{more}\n", key.trim())
     }
 
-    /// Users, with these roles of alice.
+    /// Documents of the users, with these roles of alice.
     fn users(&self, roles: &str) -> String {
         self.user("alice", &format!("roles: {roles}"))
             + &self.user("bob", "roles: {red: operator, blue: viewer}")
@@ -110,7 +110,7 @@ impl Net {
         SLICES.to_owned() + users
     }
 
-    /// ssh with options, to the account.
+    /// The command line of ssh, with options, to the account.
     fn argv(&self, program: &str, user: &str, options: &[&str]) -> Vec<String> {
         let key = self.key(user);
         let mut argv: Vec<String> =
@@ -143,7 +143,7 @@ impl Net {
         self.start(user, options, words).wait(PATIENCE).expect("ssh ends")
     }
 
-    /// The output of a command, which must succeed.
+    /// Runs a command, which must succeed. Returns its output.
     fn says(&self, user: &str, words: &[&str]) -> String {
         let output = self.ssh(user, &[], words);
         assert!(output.status.success(), "{words:?}: {}{}", output.stdout, output.stderr);
@@ -162,7 +162,7 @@ impl Net {
 fn commands_run_in_the_users_router_and_in_no_other() {
     skip_without!("ssh", "ssh-keygen", "sshd", "useradd");
     let net = Net::up();
-    // By an owner, an operator and an admin.
+    // An owner, an operator and an admin log in.
     for (user, router) in [("alice", "red/r1"), ("alice", "r1"), ("bob", "red/r1"), ("carol", "r1")]
     {
         let said = net.says(user, &[router, "ip", "-o", "addr"]);
@@ -184,7 +184,7 @@ fn commands_run_in_the_users_router_and_in_no_other() {
     let same =
         net.node.run(&["exec", "red/r1", "readlink", "/proc/self/ns/net", "/proc/self/ns/pid"]);
     assert_eq!(net.says("alice", &["r1 readlink /proc/self/ns/net /proc/self/ns/pid"]), same);
-    // Nothing is inherited: three descriptors and the one of `ls`, few variables.
+    // The session inherits nothing: three descriptors and the one of `ls`, few variables.
     assert_eq!(net.says("alice", &["r1 ls /proc/self/fd | wc -l"]).trim(), "4");
     let variables = net.says("alice", &["r1 env | cut -d = -f 1 | sort | tr '\\n' ' '"]);
     for name in variables.split_whitespace() {
@@ -192,7 +192,7 @@ fn commands_run_in_the_users_router_and_in_no_other() {
             ["EUROPA_ROUTER", "HOME", "LANG", "PATH", "PWD", "SHELL", "SHLVL", "_", "OLDPWD"];
         assert!(known.contains(&name), "{variables}");
     }
-    // Codes, signals, both outputs and lines are a shell's.
+    // Exit codes, signals, both outputs and lines are those of a shell.
     for (line, code, out, errors) in [
         ("red/r1 exit 7", 7, "", ""),
         ("red/r1 echo a; echo b >&2; false", 1, "a\n", "b\n"),
@@ -237,7 +237,7 @@ fn a_terminal_is_the_sessions_own() {
         (Some(5), "terminal\r\nagain\r\n"),
         "{output:?}"
     );
-    // A shell for a person: with job control, and the kind of terminal.
+    // An interactive shell has job control and the kind of terminal.
     let typed = "set -o | grep -E '^monitor'; echo $TERM $((6 * 7)); exit 3";
     let script = "typed=$1; shift; printf '%s\\n' \"$typed\" | TERM=vt220 \"$@\"";
     let mut argv: Vec<String> = ["sh", "-c", script, "sh", typed].map(str::to_owned).to_vec();

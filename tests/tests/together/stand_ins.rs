@@ -42,7 +42,7 @@ impl Lab {
         running.wait(Duration::from_secs(120)).expect("it ends")
     }
 
-    /// Runs it, and returns what it printed.
+    /// Runs `containerlab` or `docker`, and returns its output.
     fn run(&self, command: &str, words: &[&str]) -> String {
         let said = self.attempt(command, words);
         assert!(said.status.success(), "{command} {words:?}: {}{}", said.stdout, said.stderr);
@@ -91,7 +91,7 @@ fn a_lab_is_driven_by_the_commands_of_containerlab_and_docker() {
     let again = lab.attempt("containerlab", &["deploy", "-t", &lab.path("lab.clab.yml")]);
     assert!(again.stderr.contains("already been deployed"), "{}", again.stderr);
 
-    // Commands: the code, the surroundings, input only if it is wanted.
+    // Commands have their exit code and environment, and input only on request.
     let ping = lab.run("docker", &["exec", &h1, "ping", "-c", "1", "-W", "3", "10.9.0.2"]);
     assert!(ping.contains(" 0% packet loss"), "{ping}");
     for (words, wanted) in [
@@ -114,7 +114,7 @@ fn a_lab_is_driven_by_the_commands_of_containerlab_and_docker() {
     // The namespace has containerlab's name.
     let inside = run(&["ip", "netns", "exec", &h2, "ip", "addr"]).expect("ip ends").stdout;
     assert!(inside.contains("10.9.0.2/24"), "{inside}");
-    // The log names a line that no shell understands, and the next one ran.
+    // The log names a line that the shell does not understand, and the next line has run.
     let told = lab.run("docker", &["logs", &h1]);
     assert!(told.contains("failed: if"), "{told}");
 
@@ -128,7 +128,7 @@ fn a_lab_is_driven_by_the_commands_of_containerlab_and_docker() {
     assert!(!Path::new("/run/europa").join(format!("clab-{}", lab.name)).exists());
 }
 
-/// Files and folders go in and come back.
+/// Copies files and folders into a container and back.
 fn copies(lab: &Lab, container: &str) {
     lab.file("out/a/one", "one\n");
     symlink("one", lab.path("out/a/link")).expect("a link");
@@ -151,7 +151,7 @@ fn copies(lab: &Lab, container: &str) {
     assert!(!Path::new("/opt/new").exists() && !Path::new("/root/s").exists(), "not here");
 }
 
-/// The output of `ps` and of both `inspect`.
+/// Checks the output of `ps` and of both `inspect`.
 fn lists(lab: &Lab, h1: &str, h2: &str) {
     let label = format!("label=containerlab={}", lab.name);
     let names = lab.run("docker", &["ps", "--filter", &label, "--format", "{{.Names}}"]);

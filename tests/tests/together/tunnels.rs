@@ -9,8 +9,8 @@ use serde_json::Value;
 
 const KEYS: [&str; 2] = ["0123456789abcdef", "fedcba9876543210"];
 
-/// Sends packets of a link: epoch, key, number of the link, and how the packet is spoilt, from each
-/// line of the arguments.
+/// Sends packets of a link. Each line of the arguments has epoch, key, number of the link, and the
+/// damage of the packet.
 const FORGE: &str = r#"
 import socket, struct, sys
 to, port = sys.argv[1], int(sys.argv[2])
@@ -116,7 +116,7 @@ impl Net {
         self.around[1].run(&argv).expect("python");
     }
 
-    /// Pings until something is answered: Linux looks for new neighbours meanwhile.
+    /// Pings until there is an answer: Linux resolves new neighbours meanwhile.
     fn settle(&self, to: &str) {
         let begin = Instant::now();
         while self.host(0).ping(to, 1, &[]).expect("a ping").received == 0 {
@@ -149,7 +149,7 @@ fn routers_on_two_nodes_are_joined_by_a_link() {
     for to in ["10.2.0.2", "fd02::2"] {
         let ping = net.host(0).ping(to, 50, &[]).expect("a ping");
         assert!(ping.is_perfect(), "{to}: {ping:?}");
-        // Frames that the underlay does not carry as a whole.
+        // The underlay does not carry these frames as a whole.
         let size = if to.contains(':') { "1452" } else { "1472" };
         let ping = net.host(0).ping(to, 50, &["-M", "do", "-s", size]).expect("a ping");
         assert!(ping.is_perfect(), "{to}, 1500 bytes: {ping:?}");
@@ -165,12 +165,12 @@ fn routers_on_two_nodes_are_joined_by_a_link() {
     let stream = net.host(0).stream("10.2.0.2:5000", 1, 3000, 1400).expect("a stream");
     let stream = stream.paced_by(&sink);
     sleep(Duration::from_millis(300));
-    // A node that is killed and comes back.
+    // The node is killed and comes back.
     let file = net.nodes[0].file("node.yaml", &routed(0, &tunnel(0, V4, 3, KEYS), "isolated"));
     net.nodes[0].kill("node");
     sleep(Duration::from_millis(100));
     net.nodes[0].run(&["up", &file]);
-    // Another epoch and other keys, one side after the other.
+    // Epoch and keys change, on one side after the other.
     net.apply(0, &routed(0, &tunnel(0, V4, 4, KEYS), "isolated"));
     net.apply(1, &routed(1, &tunnel(1, V4, 4, KEYS), "inline"));
     sleep(Duration::from_millis(300));
@@ -182,7 +182,7 @@ fn routers_on_two_nodes_are_joined_by_a_link() {
     let events = net.nodes[0].run(&["events"]);
     assert!(events.contains("Adopted") && !events.contains("NotAdopted"), "{events}");
 
-    // A switch that is killed: the next one has the same socket.
+    // The switch is killed, and the next one has the same socket.
     net.nodes[0].kill("switch");
     net.settle("10.2.0.2");
     let ping = net.host(0).ping("10.2.0.2", 20, &["-s", "1472"]).expect("a ping");
@@ -191,7 +191,7 @@ fn routers_on_two_nodes_are_joined_by_a_link() {
     net.nodes[1].kill("switch");
     net.settle("10.2.0.2");
 
-    // Without the link, nothing is left of it.
+    // Nothing of the link is left after its removal.
     net.nodes[0].run(&["delete", "link", "core"]);
     assert_eq!(before[0], net.nodes[0].process("router"), "in place");
     let begin = Instant::now();
@@ -259,14 +259,14 @@ fn forged_packets_are_dropped_and_counted() {
         assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", counted());
         sleep(Duration::from_millis(50));
     }
-    // A part that no sender makes, and the same number again.
+    // The packets have a part that no sender makes, and the same number again.
     assert_eq!(net.dropped(0, "impossible part of a frame"), 1, "{}", net.link(0));
     assert_eq!(net.dropped(0, "twice or too late"), 1, "{}", net.link(0));
     let now = number(&net.link(0)["rx_frames"]);
     assert!(now <= frames + 4, "{frames} frames before, {now} now: forged ones were taken");
     let ping = net.host(0).ping("10.2.0.2", 20, &[]).expect("a ping");
     assert!(ping.is_perfect(), "{ping:?}");
-    // The right key and epoch, from an address that is not the other node's.
+    // The packet has the right key and epoch, and an address that is not the other node's.
     net.around[1].address("eth0", "192.0.2.9/24").expect("an address");
     net.around[1]
         .ip(&["route", "replace", "192.0.2.1", "dev", "eth0", "src", "192.0.2.9"])
@@ -314,7 +314,7 @@ fn hosts_on_two_nodes_are_joined_by_a_link() {
     assert!(received.is_perfect(), "{received:?}");
     net.nodes[0].kill("switch");
     net.settle("10.9.0.2");
-    // Packets for the node's own address are still Linux's.
+    // Linux still gets packets for the node's own address.
     let ping = net.around[1].ping(V6.0, 5, &[]).expect("a ping");
     assert!(ping.is_perfect(), "{ping:?}");
 }

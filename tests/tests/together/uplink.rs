@@ -9,8 +9,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 
-/// A server outside: it says which address and port a client has, and repeats what the client
-/// sends.
+/// A server outside: it tells a client the client's address and port, and repeats the client's
+/// bytes.
 const SERVER: &str = r#"
 import socket, threading
 def serve(client, address):
@@ -41,7 +41,7 @@ while True:
     time.sleep(0.05)
 "#;
 
-/// Begins connections of UDP, each with a port of its own there.
+/// Begins UDP connections, each to another port of the server.
 const FLOWS: &str = r#"
 import socket
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -82,7 +82,7 @@ fn yaml(r1: &str, r2: &str) -> String {
 const UPLINK: &str = "{uplink: true}";
 
 impl Net {
-    /// All but the configuration.
+    /// Makes everything except the configuration.
     fn new() -> Net {
         let mut lab = Lab::new().expect("a lab");
         let around = lab.namespace("around").expect("a namespace");
@@ -113,7 +113,7 @@ impl Net {
         net
     }
 
-    /// Gives the configuration another text.
+    /// Applies another text of the configuration.
     fn apply(&self, r1: &str, r2: &str) {
         self.node.run(&["apply", &self.node.file("node.yaml", &yaml(r1, r2))]);
     }
@@ -173,7 +173,7 @@ impl Net {
     }
 }
 
-/// Whether a ping from there is answered.
+/// Whether there is an answer to a ping from this namespace.
 fn answered(from: &Namespace, to: &str) -> bool {
     from.ping(to, 1, &["-W", "1"]).is_ok_and(|Ping { received, .. }| received == 1)
 }
@@ -197,7 +197,7 @@ fn end(pid: u32) {
 fn programs_reach_the_outside() {
     skip_without!("nft", "ping", "python3");
     let net = Net::new();
-    // Without forwarding it is refused, with the remedy.
+    // Without forwarding the node refuses the uplink, with the remedy.
     let file = net.node.file("node.yaml", &yaml(UPLINK, UPLINK));
     let refused = net.node.attempt(&["up", &file]);
     assert!(!refused.status.success());
@@ -224,7 +224,7 @@ fn programs_reach_the_outside() {
         let ports = net.uplink(router)["ports"].clone();
         assert_eq!(ports, format!("{first}-{}", first + 511));
     }
-    // The fast path still decides by itself.
+    // The fast path still forwards by itself.
     wait("the fast path decides", Duration::from_secs(5), || {
         net.slow_path("s/r1")["by_linux"] == serde_json::json!([])
     });
@@ -242,7 +242,7 @@ fn nothing_else_passes_an_uplink() {
     // Packets of a host do not follow the uplink: the router has no route for them.
     assert!(!answered(&pc, "203.0.113.1"));
     assert_eq!(net.counted("prerouting", "counter"), 0);
-    // Not even if the slow path routes it there.
+    // Packets of a host do not follow the uplink even if the slow path has a route there.
     let gateway = net.uplink("s/r1")["gateways"][0].as_str().expect("an address").to_owned();
     let route = ["route", "add", "default", "via", &gateway, "dev", "uplink", "onlink"];
     r1.ip(&route).expect("a route");
@@ -257,7 +257,7 @@ fn nothing_else_passes_an_uplink() {
     assert!(!answered(&r1, &net.address("t/r2")));
     assert!(net.counted("outward", "oifname") > 0);
     assert!(answered(&r2, "203.0.113.1"));
-    // Nor programs of the machine, which others reach.
+    // An uplink reaches no program of the machine, which others reach.
     let _server = net.around.start(&["python3", "-c", SERVER]).expect("a server");
     let who = |to: &str| ["python3", "-c", WHO, to, "8080"].map(str::to_owned);
     wait("the server", Duration::from_secs(5), || {
@@ -271,17 +271,17 @@ fn nothing_else_passes_an_uplink() {
         assert_eq!(net.program("s/r1", WHO, &[to, "8080"]), None, "{to}");
     }
     assert!(net.counted("input", "counter") > 0);
-    // Nothing outside can begin: it needs a route to the uplink first.
+    // No host outside can begin a connection; it first needs a route to the uplink.
     net.outside.route("100.64.0.0/10", "192.0.2.1").expect("a route");
     assert!(!answered(&net.outside, &net.address("s/r1")));
 
-    // A slice that has begun too many connections begins no more, and others are not concerned.
+    // A slice with too many connections cannot begin more; other slices can.
     net.program("s/r1", FLOWS, &[]).expect("it sends");
     let over = net.counted("slice-s", "ct count");
     assert!((100..=1200).contains(&over), "{over} of 1200 connections over the limit of 1024");
     assert!(!answered(&r1, "203.0.113.1"));
     assert!(answered(&r2, "203.0.113.1"));
-    // Another change leaves the count as it is.
+    // Another change keeps the count.
     net.apply(UPLINK, "{}");
     assert!(!answered(&r1, "203.0.113.1"));
     assert!(!answered(&r2, "203.0.113.1"), "its uplink is gone");
@@ -305,7 +305,7 @@ fn uplinks_change_and_are_adopted() {
     let process = || net.slow_path("s/r1")["programs"]["lasting"]["pid"].clone();
     let program = process();
 
-    // A second one comes in place, and goes again.
+    // A second uplink is added in place, and removed again.
     let file = net.node.file("more.yaml", &yaml(&r1, UPLINK));
     let told = net.node.run(&["apply", "--dry-run", &file]);
     assert!(told.contains("in place") && !told.contains("restart"), "{told}");
@@ -318,13 +318,13 @@ fn uplinks_change_and_are_adopted() {
     assert!(table.contains("chain slice-s {") && !table.contains("slice-t"), "{table}");
     more_echoes("an echo after changes");
 
-    // A killed node's are adopted.
+    // The next node adopts the uplinks of a killed node.
     end(net.node.processes()[0]);
     net.node.up(&yaml(&r1, "{}"));
     more_echoes("an echo after adoption");
     assert_eq!(process(), program, "the same program");
 
-    // Parts that another program removes are made again.
+    // The node makes parts again that another program has removed.
     let device = net.devices().pop().expect("a device");
     net.around.ip(&["link", "delete", &device]).expect("deleted");
     let name = format!("europa_{}", net.node.instance());
@@ -332,7 +332,7 @@ fn uplinks_change_and_are_adopted() {
     wait("the uplink", Duration::from_secs(25), || answered(&net.linux("s/r1"), "203.0.113.1"));
     assert!(net.node.run(&["events"]).contains("Drifted"));
 
-    // After the last one nothing is left; nor after a node with all its processes was killed.
+    // Nothing is left after the last uplink; nor after a node was killed with all its processes.
     net.apply("{}", "{}");
     assert_eq!((net.devices(), net.table()), (Vec::new(), None));
     net.apply(UPLINK, "{}");

@@ -377,7 +377,7 @@ fn forty_attempts_and_none_gets_through() {
         if found != *status || !text.contains(wanted) {
             through.push(format!("{what}: {found}, not {status} with {wanted}: {text}"));
         }
-        // Names that the caller has not said itself.
+        // Names that are not in the caller's own request.
         let said = format!("{path} {body}");
         let heard = OTHERS.iter().filter(|name| *token == a && !said.contains(**name));
         for name in heard {
@@ -403,7 +403,7 @@ fn forty_attempts_and_none_gets_through() {
         });
         assert_eq!(answers[0], answers[1], "{other}");
     }
-    // Lists, counters and events have nothing of others.
+    // Lists, counters and events contain nothing of other slices.
     for path in [
         "/v1/routers",
         "/v1/slices",
@@ -457,14 +457,14 @@ fn each_role_does_what_it_may_and_is_noted() {
     let pc1 = net.node.host("pc1");
     let start = Instant::now();
     while capture.is_running() {
-        // The router answers nothing: ARP requests are what it gets.
+        // The router answers nothing, so it gets only ARP requests.
         let _ = pc1.attempt(Duration::from_secs(5), &["ping", "-c1", "-W1", "10.0.1.1"]);
         assert!(start.elapsed() < Duration::from_secs(30), "{}", capture.stderr());
     }
     let output = capture.wait(Duration::from_secs(5)).expect("its end");
     assert!(output.status.success() && output.stdout.contains("red/r1.a"), "{output:?}");
 
-    // Events have actor, action and origin; a token that is revoked ends its streams.
+    // Events have actor, action and origin; revoking a token ends its streams.
     let mut watch = net.command(&bob, &["events", "--watch", "--json"]);
     watch.wait_for("\"who\":\"bob\"", Duration::from_secs(20)).expect("own events");
     let mut logs = net.command(&bob, &["logs", "red/r1", "--follow"]);
@@ -493,7 +493,7 @@ fn each_role_does_what_it_may_and_is_noted() {
     }
     assert!(!net.attempt(&bob, &["get", "routers"]).status.success());
 
-    // The admin; and a user that has gone.
+    // The admin removes a user, whose token is then invalid.
     assert!(net.run(&carol, &["get", "users"]).contains("alice"));
     net.run(&carol, &["delete", "user", "alice"]);
     let gone = net.attempt(&alice, &["get", "routers"]);
@@ -545,7 +545,7 @@ fn contexts_log_in_and_out() {
     assert!(!fs::read_to_string(&file).expect("contexts").contains("europa_"));
 }
 
-/// Connections that are half-open at a time, and where they come from.
+/// Number of half-open connections at a time, and their source addresses.
 const HALF_OPEN: usize = 10_000;
 const ATTACKERS: usize = 40;
 
@@ -556,7 +556,7 @@ fn half_open(from: u8, to: SocketAddr) -> Option<OwnedFd> {
     bind(stream.as_raw_fd(), &SockaddrIn::new(127, 0, 9, from, 0)).ok()?;
     let SocketAddr::V4(to) = to else { return None };
     connect(stream.as_raw_fd(), &SockaddrIn::from(to)).ok()?;
-    // The beginning of a ClientHello, and no more of it.
+    // Sends only the beginning of a ClientHello.
     let _ = nix::unistd::write(&stream, &[0x16, 0x03, 0x01, 0x02, 0x00]);
     Some(stream)
 }
@@ -578,7 +578,7 @@ fn ten_thousand_half_open_connections_keep_nobody_out() {
     };
     let mut all = open(HALF_OPEN);
     assert!(all.len() > HALF_OPEN / 2, "{} connections", all.len());
-    // Both ways in are open; new ones come meanwhile.
+    // The local socket and the TLS port still serve requests, while new connections come.
     for _ in 0..5 {
         let start = Instant::now();
         assert!(net.node.run(&["get", "routers"]).contains("blue/secret"));

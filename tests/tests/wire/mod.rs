@@ -51,7 +51,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Sends each frame `times` times as fast as it goes, in turns of 300 with a pause after each.
+/// Sends each frame `times` times as fast as possible, in turns of 300 with a pause after each.
 pub(crate) fn send(from: &Namespace, device: &str, frames: &[Vec<u8>], times: usize) {
     const SCRIPT: &str = "import socket, sys, time\n\
         s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)\n\
@@ -82,7 +82,7 @@ pub(crate) fn of_row(captured: &Captured, index: usize) -> Vec<Vec<u8>> {
     found
 }
 
-/// How often row `index` was captured.
+/// How many times row `index` was captured.
 pub(crate) fn count(captured: &Captured, index: usize) -> usize {
     let mark = mark(index);
     let frames = captured.frames().expect("frames").into_iter();

@@ -54,7 +54,7 @@ pub(crate) fn examples(folder: &Path) -> Vec<(String, String)> {
     paths.iter().map(read).collect()
 }
 
-/// The new forms of a value, by its field. Nothing of it is ever right.
+/// Wrong values for each field. None of them is ever right.
 const VALUES: &[(&str, &[&str])] = &[
     ("kind", &["prot", "[]", "7", "Router", "~", "\"\""]),
     (

@@ -15,7 +15,7 @@ pub(super) enum Takes {
     /// Memory that the helper reads; the next argument is its length.
     Reads,
     Writes,
-    /// The same, of so many bytes, read and written.
+    /// Memory of this number of bytes that the helper reads and writes.
     Both(u16),
     /// Memory that the helper reads; the former argument is its length.
     ReadsBefore,

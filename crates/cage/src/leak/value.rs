@@ -14,7 +14,7 @@ impl Range {
         Range { low: number, high: number }
     }
 
-    /// Numbers of so many bytes.
+    /// Numbers that fit into `bytes` bytes.
     pub(super) fn of_bytes(bytes: usize) -> Range {
         Range { low: 0, high: if bytes >= 8 { u64::MAX } else { (1 << (8 * bytes)) - 1 } }
     }

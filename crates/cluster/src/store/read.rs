@@ -30,7 +30,8 @@ impl State {
         Err(ClusterError::Compacted(known.revision))
     }
 
-    /// The state of a head at a revision; a head that is only proposed has `changed` of its base.
+    /// The state of a head at a revision. For a head that is only proposed, `changed` is its
+    /// base's.
     pub(crate) async fn of(
         etcd: &Etcd,
         head: Head,

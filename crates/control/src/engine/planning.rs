@@ -168,7 +168,7 @@ const LATE: &str =
 /// The reason if there is no plan and nothing was done.
 const UNPLANNED: &str = "computing the plan failed; the log of the node says more";
 
-/// The state of before is back, except `left`.
+/// The machine has its former state again, except `left`.
 fn taken_back(reply: Reply, why: &ProblemDetails, left: &[String], machine: &mut impl Machine) {
     machine.note(Note::TakenBack(left));
     let problem = match left {

@@ -52,7 +52,7 @@ pub(crate) struct PacketDevices {
     arena: Arena,
     /// By port of DPDK: the interface of the command line.
     ports: Vec<(String, String)>,
-    /// A device accepted less than there was to send.
+    /// A device accepted only a part of the packets.
     full: bool,
 }
 
@@ -104,7 +104,7 @@ impl PacketDevices {
         }
     }
 
-    /// Whether a device has accepted less than there was to send since the last call.
+    /// Whether a device has accepted only a part of the packets since the last call.
     pub(crate) fn was_full(&mut self) -> bool {
         std::mem::take(&mut self.full)
     }

@@ -566,7 +566,7 @@ fn with_a_slow_path_linux_gets_what_is_not_forwarded() {
     let sum = checksum::checksum(&expired[14..34]).to_be_bytes();
     expired[24..26].copy_from_slice(&sum);
     let arp = ArpPacket::request(A, HOST_A.into(), OWN_A.into());
-    // Nothing is known yet, so Linux gets everything, as it came.
+    // The router knows no neighbour yet, so Linux gets every frame unchanged.
     for frame in [&good, &frame(MacAddr::BROADCAST, [255; 4]), &expired] {
         assert_eq!(model.receive(0, std::slice::from_ref(frame)), []);
         assert_eq!(std::mem::take(&mut model.devices.host[0]), std::slice::from_ref(frame));

@@ -67,7 +67,7 @@ use connection::{Connection, FULL};
 
 /// Least time that pulled packets wait for a full ring.
 const FULL_NS: u64 = 100_000;
-/// The most bytes of a client's buffers: a router's process may make so much memory.
+/// The most bytes of a client's buffers: a router's process may allocate this much memory.
 const MOST_BUFFER_BYTES: u64 = 128 << 20;
 
 /// Frames by shared memory.

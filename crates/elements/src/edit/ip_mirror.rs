@@ -33,7 +33,7 @@ impl Class for IPMirror {
     const INFO: ClassInfo = ClassInfo::new("IPMirror", "1/1").inline();
 }
 
-/// Exchanges two neighbouring fields of so many bytes.
+/// Exchanges two neighbouring fields of `length` bytes each.
 pub(super) fn exchange(data: &mut [u8], at: usize, length: usize) {
     if let Some(both) = data.get_mut(at..at + 2 * length) {
         both.rotate_left(length);

@@ -71,7 +71,7 @@ fn describe(packet: &Packet) -> Option<(Key, usize, usize, bool)> {
     fits.then_some((key, usize::from(field & 0x1fff) * 8, length, more))
 }
 
-/// Makes room for a payload of so many bytes behind the header of the first fragment.
+/// Makes room for a payload of `length` bytes behind the header of the first fragment.
 fn make_room(first: &mut Packet, length: usize) -> Option<()> {
     let header_len = network(first)?.0.len();
     let start = first.network_offset()? + header_len as isize;
@@ -250,7 +250,7 @@ mod tests {
     use crate::shared::fields::set_ip_checksum;
     use crate::testing::{Bench, ip_packet};
 
-    /// A fragment of so many bytes from byte `at` on.
+    /// A fragment of `length` bytes from byte `at` on.
     fn fragment(at: usize, length: usize, more: bool) -> Vec<u8> {
         let payload: Vec<u8> = (at..at + length).map(|n| n as u8).collect();
         let mut packet = ip_packet(1, 2, 9, &payload);

@@ -133,7 +133,7 @@ fn deviation(delays: &[u32]) -> f64 {
     if delays.is_empty() { 0.0 } else { (squares / delays.len() as f64).sqrt() }
 }
 
-/// The delay that so many percent do not exceed.
+/// The delay that `percent` of the delays do not exceed.
 fn percentile(mut delays: Vec<u32>, percent: f64) -> u32 {
     delays.sort_unstable();
     let rank = (percent * delays.len() as f64 / 100.0).floor() as usize;

@@ -26,7 +26,7 @@ use crate::shared::common::retain;
 use crate::shared::fields::{grow_front, grow_tail, set};
 use crate::shared::random::Random;
 
-/// Packets are padded to multiples of so many bytes.
+/// The length of a packet is padded to a multiple of this number of bytes.
 const BLOCK: usize = 8;
 /// Bytes of the trailer: length of the padding, next header.
 const TRAILER: usize = 2;

@@ -34,7 +34,7 @@ pub(super) struct Counts {
     pub(super) no_room: u64,
 }
 
-/// Outputs of a switch with so many interfaces.
+/// Outputs of a switch, by its number of interfaces.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outputs {
     interfaces: u16,

@@ -42,8 +42,8 @@ pub(crate) struct Queue {
     share: Share,
     highwater: usize,
     drops: u64,
-    /// Packets have arrived, and no pull has found the queue empty since: so long Click's queues
-    /// signal packets.
+    /// Whether packets have arrived and no pull has found the queue empty since then. Click's
+    /// queues signal packets during this time.
     awake: bool,
     /// The signal ends as soon as the last packet has left.
     quick: bool,

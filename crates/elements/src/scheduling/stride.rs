@@ -34,7 +34,7 @@ pub(crate) struct Strides {
 }
 
 impl Strides {
-    /// An argument for each of so many ports.
+    /// Sets an argument for each of the ports.
     pub(crate) fn set_all(
         &mut self,
         texts: Vec<(usize, &str)>,

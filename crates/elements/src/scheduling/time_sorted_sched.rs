@@ -121,7 +121,7 @@ impl Element for TimeSortedSched {
         while batch.len() - before < max
             && let Some(packet) = self.pull_one(&mut own, context)
         {
-            // There is room: the caller asked for so many.
+            // There is room: the caller asked for this many packets.
             let _ = batch.push(packet);
         }
         context.give_batch(own);

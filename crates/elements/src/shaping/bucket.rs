@@ -18,7 +18,7 @@ const THRESHOLD_BYTES: u64 = 131_072;
 /// The size of a burst.
 #[derive(Clone, Copy, Debug)]
 enum Burst {
-    /// The tokens of so many milliseconds.
+    /// The tokens of this many milliseconds.
     Milliseconds(u128),
     Size(u64),
 }

@@ -43,7 +43,7 @@ mod tests {
             bench.now_ns = step * 1_000_000;
             passed += bench.push(0, &[&[0; 8]]).iter().filter(|(output, _)| *output == 0).count();
         }
-        // As in Click: a full bucket of one loses tokens while it is full.
+        // As in Click, a full bucket loses the tokens that arrive, here with a burst of one packet.
         assert!((90..=92).contains(&passed), "{passed}");
     }
 }

@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 
 use europa_engine::{Arena, Arguments, BATCH, Batch, ConfigError, Context, InitContext, Packet};
 
-/// Sends packets that do not pass out of output 1; returns how many.
+/// Pushes the packets for which `passes` is false to output 1; returns their number.
 pub(crate) fn part(
     batch: &mut Batch,
     context: &mut Context<'_>,

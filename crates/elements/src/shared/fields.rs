@@ -51,7 +51,7 @@ pub(crate) fn set_ip_checksum(data: &mut [u8]) -> bool {
     set(data, 10, check.to_be_bytes())
 }
 
-/// Sum of the pseudo-header of an IPv4 packet with so many bytes behind its header.
+/// Sum of the pseudo-header of an IPv4 packet with `length` bytes behind its header.
 fn pseudo(header: &[u8], length: usize) -> checksum::Sum {
     let address = |at| be32(header, at).unwrap_or(0);
     let protocol = IpProtocol(header.get(9).copied().unwrap_or(0));

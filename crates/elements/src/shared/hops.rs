@@ -159,7 +159,8 @@ impl<A: Gateway> Way<A> {
     }
 }
 
-/// Flows are spread over so many places, which next hops have in proportion to their weights.
+/// Number of places over which flows are spread. Next hops have places in proportion to their
+/// weights.
 const PLACES: usize = 256;
 
 /// A number for each different route, and the facts about it that packets need.

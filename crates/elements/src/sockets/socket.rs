@@ -497,8 +497,8 @@ impl Element for Socket {
         count > 0
     }
 
-    // Datagrams that wait go by the new socket. Of a stream, half a packet may have gone by the old
-    // connection, which ends: waiting data for it is lost.
+    // Waiting datagrams leave by the new socket. Waiting data of a stream is lost, because the old
+    // connection, which ends, may have sent half a packet.
     keep! { this, old if old.resource == this.resource && !this.kind.is_stream();
         remote;
         then {

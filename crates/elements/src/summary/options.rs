@@ -309,7 +309,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// `+3`: room for so many entries.
+    /// `+3`: room for this many entries.
     fn room(&mut self, entries: &mut Vec<u8>, size: usize) {
         let rest = self.0;
         if self.take("+") {

@@ -35,9 +35,9 @@ enum Found<'a> {
 enum Missing {
     Ethernet,
     Ip,
-    /// A transport header of this protocol, of so many bytes.
+    /// A transport header of this protocol, with this number of bytes.
     Transport(u8, usize),
-    /// Ports, in so many bytes.
+    /// Ports, in this number of bytes.
     Ports(usize),
     /// It does not apply, which is no mistake.
     Silent,
@@ -162,7 +162,7 @@ impl<'a> View<'a> {
         self.ip.and_then(|ip| bytes(ip, at)).ok_or(Missing::Ip)
     }
 
-    /// The transport header if it is of this protocol and has so many bytes.
+    /// The transport header, if it is of this protocol and has `length` bytes.
     fn segment(&self, protocol: u8, length: usize) -> Result<&'a [u8], Missing> {
         let segment = self.transport.filter(|_| self.protocol() == Some(protocol));
         segment.filter(|s| s.len() >= length).ok_or(Missing::Transport(protocol, length))

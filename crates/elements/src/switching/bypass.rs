@@ -42,7 +42,7 @@ impl Element for Bypass {
     }
 
     fn initialize(&mut self, context: &mut InitContext<'_>) -> Result<(), ConfigError> {
-        // Packets that have gone round come back through here while this element still pulls.
+        // Packets that have passed the bypass return here while this element still pulls.
         context.pull_through(1, 0);
         Ok(())
     }

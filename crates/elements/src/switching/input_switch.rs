@@ -20,7 +20,7 @@
 
 use crate::prelude::*;
 
-/// Has one way in.
+/// Passes packets of one input, whose number it has.
 #[derive(Default)]
 pub(crate) struct InputSwitch(i32);
 

@@ -108,8 +108,7 @@ fn set_sequence(packet: &mut Packet, sequence: u32) -> Option<()> {
     set(segment, 4, sequence.to_be_bytes()).then_some(())
 }
 
-/// A packet with IPv4 and TCP headers and room for so much data. Addresses, ports and checksums are
-/// zero.
+/// A packet with IPv4 and TCP headers and room for `data`. Addresses, ports and checksums are zero.
 fn make(context: &Context<'_>, flags: u8, data: &[u8]) -> Option<Packet> {
     let mut packet = crate::shared::made::make(context, IP + TCP + data.len())?;
     let bytes = packet.data_mut();

@@ -22,7 +22,7 @@
 
 use crate::prelude::*;
 
-/// Accepts how threads are to share tasks.
+/// Accepts the arguments about sharing tasks among threads.
 #[derive(Default)]
 pub(crate) struct BalancedThreadSched {
     interval_ms: u32,

@@ -20,7 +20,7 @@ mod gre {
     pub(super) const UNKNOWN: u16 = 0x4fff;
 }
 
-/// A number of so many bits from the arguments.
+/// A number of `bits` bits from the arguments.
 fn bounded(name: &str, value: u32, bits: u32) -> Result<u32, ConfigError> {
     let most = (1 << bits) - 1;
     match value <= most {

@@ -36,7 +36,7 @@ use crate::prelude::*;
 
 const CLASS: &str = "AssociationRequester";
 
-/// Asks to be taken in.
+/// Sends association requests to an access point.
 #[derive(Default)]
 pub(crate) struct AssociationRequester {
     station: [u8; 6],

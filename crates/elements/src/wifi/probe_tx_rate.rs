@@ -51,8 +51,8 @@ const RESULTS: usize = 4096;
 /// Bytes of the frame by which rates are compared.
 const FRAME: u32 = 1500;
 
-/// Microseconds for a frame of 1500 bytes with so many repetitions (IEEE 802.11 section 10.3):
-/// each time a wait for the medium, the frame, and its acknowledgement.
+/// Microseconds for a frame of 1500 bytes with this number of repetitions (IEEE 802.11 section
+/// 10.3). Each repetition takes a wait for the medium, the frame, and its acknowledgement.
 fn microseconds(rate: u8, retries: u8) -> u32 {
     let slow = matches!(rate, 2 | 4 | 11 | 22);
     let (slot, pause, acknowledgement) = if slow { (20, 10, 304) } else { (9, 9, 30) };

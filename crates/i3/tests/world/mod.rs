@@ -91,7 +91,7 @@ impl World {
         self.servers.insert(me.at, Server::new(&settings));
     }
 
-    /// A ring of so many servers at rest.
+    /// A ring of `count` servers at rest.
     pub(crate) fn ring(seed: u64, count: u16) -> World {
         let mut world = World::new(seed);
         for number in 0..count {

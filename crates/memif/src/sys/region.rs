@@ -168,7 +168,7 @@ impl Chunk<'_> {
     #[inline(always)]
     pub fn copy_to(&self, to: &mut [u8]) {
         let bytes = self.bytes.min(to.len());
-        // SAFETY: both have so many bytes, and private memory overlaps no mapping.
+        // SAFETY: both have at least `bytes` bytes, and private memory overlaps no mapping.
         unsafe { copy(self.base, to.as_mut_ptr(), bytes) };
     }
 
@@ -194,8 +194,8 @@ impl Chunk<'_> {
         true
     }
 
-    /// Fills its start with `bytes` bytes from byte `offset` of a mapping. False, and nothing
-    /// copied, where either has not so many.
+    /// Fills its start with `bytes` bytes from byte `offset` of a mapping. Returns false and copies
+    /// nothing if either has fewer bytes.
     #[inline(always)]
     pub fn copy_from_mapping(&self, from: &Mapping, offset: usize, bytes: usize) -> bool {
         if bytes > self.bytes || offset.checked_add(bytes).is_none_or(|end| end > from.bytes()) {

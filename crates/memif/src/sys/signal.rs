@@ -107,8 +107,8 @@ impl Signal {
 
     fn collect(&self) {
         let mut done = [Done::default(); REQUESTS];
-        // SAFETY: the kernel writes at most so many of them; without a least number it does
-        // not wait. Nothing in them is of interest.
+        // SAFETY: the kernel writes at most `REQUESTS` results; without a least number it does not
+        // wait. The results are not used.
         let _ = unsafe {
             libc::syscall(
                 libc::SYS_io_getevents,

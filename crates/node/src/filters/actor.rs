@@ -212,7 +212,7 @@ impl Actor {
                 Job::ForgetParked => self.parked.clear(),
                 Job::TakeBack { slice, back } => self.take_back(&slice, back),
                 Job::Own(changes, answer) => self.change_own(changes, answer),
-                // The caller may have gone.
+                // The caller may have ended.
                 Job::List(slice, answer) => drop(answer.send(self.list(&slice))),
             }
         }

@@ -96,7 +96,7 @@ impl Filtering {
         self.actor.list(slice, reply);
     }
 
-    /// Slices have gone for good, and have taken their rules along.
+    /// Forgets the rules of slices that were removed permanently.
     pub(crate) fn forget_parked(&mut self) {
         self.index.forget_parked();
         self.actor.forget_parked();

@@ -21,8 +21,8 @@ use super::show::told;
 use super::{place, survey};
 use crate::{Doing, Instance, NodeError, images};
 
-/// Makes of the hosts `made` those that are `wanted`, but for their commands. `made` is true
-/// also when it fails half-way.
+/// Turns the hosts `made` into those that are `wanted`, except for their commands. `made` is
+/// correct also when this fails half-way.
 pub(super) fn make(
     instance: &Instance,
     made: &mut Vec<Host>,

@@ -79,7 +79,7 @@ pub(super) fn trim(
         else {
             continue;
         };
-        // One that has gone has taken its devices along.
+        // A namespace that no longer exists has taken its devices along.
         if let Ok(inside) = Namespace::named(&record.namespace.to_string_lossy()) {
             if let Some(HostAttachment::Device(_)) = interface.attachment() {
                 let (back, stay) = record.moved.drain(..).partition(|m| m.inside == key.1);

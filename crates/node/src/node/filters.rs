@@ -32,7 +32,7 @@ impl Node {
                 node.filters.take_back(slice, back);
                 ProblemDetails::failed(error.to_string())
             });
-            // The caller may have gone.
+            // The caller may have ended.
             let _ = reply.send(answer);
         });
     }

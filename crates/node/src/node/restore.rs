@@ -78,7 +78,7 @@ impl Node {
     ) {
         let write = move |store: &mut dyn Store| store.change_tokens(&put, &remove);
         self.change.write(write, move |_, written| {
-            // The caller may have gone.
+            // The caller may have ended.
             let _ = reply.send(written.map_err(|error| ProblemDetails::failed(error.to_string())));
         });
     }

@@ -103,7 +103,7 @@ pub fn run<End: FnOnce()>(
         tracing::warn!("{line}");
     }
     if let Some(reply) = node.farewell.take() {
-        // The caller may have gone.
+        // The caller may have ended.
         let _ = reply.send(match &farewell {
             Ok(said) => Ok(Said { lines: said.clone() }),
             Err(error) => Err(ProblemDetails::failed(error.to_string())),

@@ -42,7 +42,7 @@ impl Node {
     /// Starts a switch and sends it all objects. If it gets rules, the objects follow behind these.
     fn start_switch(&mut self) -> Result<(), NodeError> {
         let mut switch = self.begin_switch()?;
-        // Before interfaces: no packet is to slip through.
+        // The switch gets its rules before the interfaces, so that no packet passes without rules.
         let control = self.context.control.clone();
         let then = move |loaded: Result<(), NodeError>| {
             control.tell(move |node| node.switch_has_filters(loaded));

@@ -8,7 +8,7 @@ use nix::time::{ClockId, clock_gettime};
 /// A turn of more CPU time than this counts as long.
 const LONG: Duration = Duration::from_millis(5);
 
-/// After so much CPU time, further requests have their turn after other work.
+/// After this CPU time, further requests have their turn after other work.
 const ENOUGH: Duration = Duration::from_millis(2);
 
 /// A turn that has begun, with the CPU time of this thread after each of its parts.

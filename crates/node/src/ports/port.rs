@@ -77,7 +77,7 @@ pub(crate) struct Port {
     pub(crate) device: Device,
     pub(crate) rate_bits: Option<u64>,
     pub(crate) mtu: u32,
-    /// Live frames may leave by it.
+    /// Whether live frames may leave by the port.
     pub(crate) live: bool,
     /// Its device cuts merged TCP segments into the original ones.
     pub(crate) segments: bool,
@@ -283,7 +283,7 @@ impl Port {
         }
     }
 
-    /// Live frames that the device has lost; a device that has gone loses nothing more.
+    /// Live frames that the device has lost; a removed device loses no further frames.
     pub(super) fn lost(&mut self) -> u64 {
         self.losses.read().map_or(0, |drops| drops.live_frames)
     }

@@ -103,7 +103,7 @@ impl Port {
         Ok(true)
     }
 
-    /// Receives in the driver as long as programs of routers are to run there.
+    /// Receives in the driver as long as programs of routers must run there.
     pub(super) fn hold_in_driver(
         &mut self,
         substrate: &mut Substrate,

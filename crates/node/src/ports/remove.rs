@@ -1,4 +1,4 @@
-//! A port that goes.
+//! Removes a port.
 
 use europa_plan::wires::is_wire;
 use europa_substrate::Substrate;

@@ -50,7 +50,7 @@ impl Routers {
                 }
             }
         }
-        // As their documents come: nothing else tells in which order they were started.
+        // The order is that of the documents: no record has the order of the routers' starts.
         let place = |router: &Router| {
             documents.routers.iter().position(|document| router.plan.name == document.full_name())
         };

@@ -64,8 +64,8 @@ impl Routers {
         }
     }
 
-    /// Has a router be as `plan` says, but for its process: see [`Self::update`]. Returns the
-    /// difference, and whether frames are to go to a kernel program from now on.
+    /// Makes a router as `plan` says, except for its process: see [`Self::update`]. Returns the
+    /// difference, and whether a kernel program gets the frames from now on.
     pub(crate) fn turn_into(&mut self, plan: &Arc<RouterPlan>) -> Option<(RouterChange, bool)> {
         let router = self.all.iter_mut().find(|router| router.wanted.name == plan.name)?;
         let change = router.wanted.change(router.astray, plan);

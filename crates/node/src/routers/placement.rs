@@ -22,9 +22,9 @@ use crate::{Doing, NodeError};
 
 /// Interval of checks of the CPUs.
 const EVERY: Duration = Duration::from_millis(20);
-/// A CPU that receives so many frames a second is kept free of routers, ...
+/// The node keeps a CPU free of routers if it receives this many frames a second.
 const MANY: f64 = 200_000.0;
-/// ... until it has received fewer than so many, so many times in a row.
+/// The CPU is free again after it has received fewer frames than `FEW`, `TIMES` times in a row.
 const FEW: f64 = 100_000.0;
 const TIMES: u32 = 25;
 /// Interval of checks of the routers' CPU use while a CPU receives much.
@@ -112,7 +112,7 @@ impl Placement {
         if left.is_empty() || self.crowded { cores.to_vec() } else { left }
     }
 
-    /// Notes that routers use so many cores' time.
+    /// Notes that routers used the time of `used` cores.
     fn note_use(&mut self, cores: &[usize], used: f64) {
         let left = cores.len().saturating_sub(self.receiving.len()).max(1) as f64;
         self.crowded = used / left > if self.crowded { ROOMY } else { CROWDED };

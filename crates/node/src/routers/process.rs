@@ -21,9 +21,9 @@ use crate::switch::{Lasting, Switch};
 
 /// How long a process may take to read its configuration.
 const START: Duration = Duration::from_secs(30);
-/// How long it may take for anything else: a router that hangs harms itself alone.
+/// How long a router may take for other orders: a router that hangs harms only itself.
 const ORDER: Duration = Duration::from_secs(5);
-/// A program that runs for so long counts as ready: one that cannot run ends at once.
+/// A program that runs for this time counts as ready: one that cannot run ends at once.
 const SETTLED: Duration = Duration::from_millis(300);
 /// Answers that are heard at once.
 const MOST_ANSWERS: usize = 256;

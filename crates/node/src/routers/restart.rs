@@ -15,7 +15,7 @@ use crate::NodeError;
 use crate::control::Reply;
 use crate::objects::tell_pool_of;
 
-/// A process that is to take over from another.
+/// A process that will take over from another.
 pub(super) struct Successor {
     pub(super) process: Process,
     pool: PoolHandle,

@@ -7,7 +7,7 @@ use super::around::Around;
 use crate::change::Change;
 use crate::context::Context;
 
-/// For so long one turn starts routers again.
+/// Time in which one turn starts routers again.
 const ENOUGH: Duration = Duration::from_millis(2);
 
 impl Routers {

@@ -27,7 +27,7 @@ const MEMORY_BYTES: u64 = 256 << 20;
 const BUFFER_BYTES: usize = 1 << 20;
 /// The name under which a router's label table gets its end of that socket.
 const GRANT: &str = "connect: unix signaller";
-/// Uids of signallers are those of routers from this number on: no node has so many.
+/// Uids of signallers are those of routers from this number on: no node has that many routers.
 const FIRST_NUMBER: u32 = 50_000_000;
 /// Requests that may wait for an answer.
 const MOST_WAITING: usize = 64;
@@ -237,7 +237,7 @@ impl Process {
     /// Gives its answer to the first waiting request.
     pub(super) fn shown(&mut self, shown: Shown) {
         if let Some(reply) = self.waiting.pop_front() {
-            // The caller may have gone.
+            // The caller may have ended.
             let _ = reply.send(Ok(shown));
         }
     }

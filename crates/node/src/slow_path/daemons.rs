@@ -184,7 +184,8 @@ impl Keeper {
         self.stop.load(Ordering::Relaxed) || self.base.stop.load(Ordering::Relaxed)
     }
 
-    /// Runs the program until it must stop; at first that of another node, if there is one.
+    /// Runs the program until it must stop. The first process is `adopted`, if a former node left
+    /// one.
     pub(super) fn keep(mut self, mut adopted: Option<Child>) {
         if let Some(before) = self.after.take() {
             // A keeper does not panic; if it did, it keeps nothing any more.

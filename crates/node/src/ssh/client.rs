@@ -73,7 +73,7 @@ pub fn session(instance: &Instance, user: &str, key: &str) -> Result<u8, String>
     node.send(&request, &[input.as_fd(), output.as_fd(), errors.as_fd()])
         .map_err(|error| format!("asking the node: {error}"))?;
     loop {
-        // A hang-up shows that the client has gone; sshd does not report it.
+        // A hang-up shows that the client has disconnected; sshd does not report it.
         let mut wait = [
             PollFd::new(node.as_fd(), PollFlags::POLLIN),
             PollFd::new(output.as_fd(), PollFlags::empty()),

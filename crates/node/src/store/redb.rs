@@ -19,8 +19,9 @@ use super::{NumberedRules, Snapshot, Store, StoreError, Stored, StoredToken};
 /// Changes whenever a reader of this version could misunderstand the stored data.
 const FORMAT: u64 = 2;
 const DOCUMENTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("documents");
-/// By slice and by number divided by `TOGETHER`: a line for each rule, its number and its JSON. A
-/// table of few long entries takes changes of thousands in a fraction of the time.
+/// The key is the slice, and a rule's number divided by `TOGETHER`. The value has a line for each
+/// rule, with its number and its JSON. With few long entries, a change of thousands of rules takes
+/// a fraction of the time.
 const RULES: TableDefinition<'_, (&str, u32), &str> = TableDefinition::new("rules");
 const TOGETHER: u32 = 64;
 /// The same in format 1: by slice and number, as JSON.

@@ -48,7 +48,7 @@ impl WorkerParts {
 }
 
 impl Lasting {
-    /// Finds it again, or makes it, for so many workers.
+    /// Finds the switch's lasting objects again, or makes them, for `workers` workers.
     pub(crate) fn open(kept: &Kept, workers: u32) -> Result<Self, NodeError> {
         let there = (0..).take_while(|worker| kept.has(&doorbell(*worker))).count() as u32;
         let workers = if there > 0 { there } else { workers };

@@ -19,8 +19,8 @@ use crate::cores::argument;
 use crate::kept::{Found, Kept};
 use crate::{Doing, NodeError};
 
-/// How long a switch may take for an order, which is milliseconds on a machine that is not
-/// taken away.
+/// How long a switch may take for an order. It takes milliseconds on a machine whose hypervisor
+/// does not take the cores away.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Orders that may be on the way at a time: they and their answers fit into a socket's buffers.
@@ -97,7 +97,8 @@ impl Switch {
             workers: lasting.workers(),
             cpus: worker_cores,
             counter_rows: substrate.counter_rows(),
-            // It cannot ask for them, locked in as it is.
+            // The switch cannot ask the kernel for the number of cores: its sandbox forbids the
+            // call.
             cores: thread::available_parallelism().map_or(1, |cores| cores.get() as u32),
         };
         switch.orders.send(&start, &descriptors).map_err(failed)?;
@@ -267,12 +268,12 @@ impl Switch {
         }
     }
 
-    /// Kills a switch that does not answer, perhaps because a router inside it has no end. The
-    /// node starts another one when it sees it gone.
+    /// Kills a switch that does not answer, perhaps because a router inside it does not end. The
+    /// node starts another switch when it notices the end.
     fn give_up(&self, order: &Order) -> NodeError {
         let why = format!("the switch has not answered {order:?} for {PATIENCE:?}: it is killed");
         tracing::error!("{why}");
-        // One that has just ended is gone as well.
+        // A switch that has just ended needs no signal.
         let _ = self.child.kill(Signal::SIGKILL);
         NodeError::Refused(why)
     }

@@ -51,7 +51,7 @@ impl Revival {
         self.due.get_or_insert(now + PAUSE);
     }
 
-    /// Whether it is due. Then it counts as started.
+    /// Whether a restart of the switch is due; if so, this counts it as started.
     pub(super) fn is_due(&mut self, now: Instant) -> bool {
         let is_due = self.due.is_some_and(|due| due <= now);
         if is_due {

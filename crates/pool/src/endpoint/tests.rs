@@ -59,7 +59,7 @@ fn frames_go_round_and_slots_never_get_lost() {
         assert_eq!(batch.len(), 1);
         assert_eq!(batch.as_slice()[0].packet_type(), PacketType::Host);
         if round % 3 == 0 {
-            // One more of its own.
+            // The router also sends a packet of its own.
             let _ = batch.push(router.arena().packet(&[0xff; 60]).unwrap());
         }
         router.send(1, &mut batch);

@@ -139,7 +139,7 @@ impl Object {
     }
 
     /// Writes it with its header. A body that is too long for the length field is cut: received
-    /// bodies are not so long, and those of this crate are bounded.
+    /// bodies are shorter, and those of this crate are bounded.
     pub(crate) fn write(&self, to: &mut Writer) {
         let from = to.len();
         let (class, c_type) = self.class();

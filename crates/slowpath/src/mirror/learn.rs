@@ -35,7 +35,8 @@ impl Mirror {
             }
             Answer::TooLong(_) => {
                 let longest = within.prefix_len() + PART_BITS;
-                // No part shows prefixes that are shorter than it.
+                // The requests for parts do not return prefixes that are shorter than the part's
+                // own prefix.
                 for length in within.prefix_len()..longest {
                     for prefix in within.subnets(length).into_iter().flatten() {
                         self.learn_route(prefix, String::new());

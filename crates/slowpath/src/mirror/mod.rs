@@ -71,7 +71,7 @@ const SETTLE: Duration = Duration::from_millis(30);
 /// Handlers that show the routes that the fast path has.
 const ROUTES: &str = "route.table";
 const ROUTES6: &str = "route6.table";
-/// A table that is too long for an answer is read in parts, by so many further bits of prefixes.
+/// A table that is too long for an answer is read in parts, by this number of further prefix bits.
 const PART_BITS: u8 = 4;
 
 /// Receives changes of the packets that go to Linux, with the reasons.

@@ -20,7 +20,7 @@ fn pool() -> PoolView {
     pool
 }
 
-/// Headers of a super-packet with so much payload.
+/// Headers of a super-packet with a payload of `payload` bytes.
 fn headers(ipv4: bool, options: usize, payload: usize, flags: u8) -> Vec<u8> {
     let bytes = TcpHeader::LEN + options + payload;
     let mut head = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];

@@ -1,5 +1,5 @@
-//! Takes everything away again, whatever ends the demo: its end, a failure, Ctrl-C. The
-//! work is done by a child; what this process does cannot be cut short by it.
+//! Removes everything when the demo ends: at its end, after a failure, or by Ctrl-C. A child
+//! process does the work, so that a failure of the work does not prevent the removal.
 
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -16,7 +16,8 @@ use crate::report::say;
 /// The signals that end the demo.
 const ENDINGS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-/// Runs the demo that does `work` in a child, with these programs, and cleans up behind it.
+/// Runs the demo that does `work` in a child process, if these programs are installed, and cleans
+/// up afterwards.
 pub(crate) fn guard(work: &str, programs: &[&str]) -> Result<(), String> {
     if let Some(reason) = europa_tests::missing(programs) {
         return Err(reason);
@@ -38,7 +39,7 @@ pub(crate) fn guard(work: &str, programs: &[&str]) -> Result<(), String> {
 
     let tag = format!("-{}", child.id());
     Node::new(&instance).down();
-    // A new laboratory first removes what belongs to processes that are gone.
+    // A new laboratory first removes the namespaces of processes that have ended.
     drop(Lab::new().map_err(|error| error.to_string())?);
     let left: Vec<String> = before
         .new_ones()
@@ -58,13 +59,13 @@ pub(crate) fn guard(work: &str, programs: &[&str]) -> Result<(), String> {
     }
 }
 
-/// Waits for the child; ends it when asked to end.
+/// Waits for the child, and kills it when a signal asks for the end.
 fn watch(child: &mut Child, signals: &SigSet) -> Result<ExitStatus, String> {
     loop {
         let signal = signals.wait().map_err(|errno| format!("waiting: {errno}"))?;
         if ENDINGS.contains(&signal) {
             let group = i32::try_from(child.id()).unwrap_or(i32::MAX);
-            // It may have ended just now.
+            // The child may have ended just now.
             let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
             say("");
             return child.wait().map_err(|error| error.to_string());
@@ -75,7 +76,7 @@ fn watch(child: &mut Child, signals: &SigSet) -> Result<ExitStatus, String> {
     }
 }
 
-/// A demo that was killed by SIGKILL cleaned up nothing; this one does it.
+/// Cleans up after demos that SIGKILL ended before they could clean up.
 fn clean_up_after_killed_ones() {
     for entry in fs::read_dir("/run/europa").into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();

@@ -22,9 +22,10 @@ pub(crate) struct Hosts {
     pub(crate) node: Namespace,
     pub(crate) red: Tenant,
     pub(crate) blue: Tenant,
-    /// Why the bridges do not keep the tenants' ARP apart; then neighbours are static.
+    /// The reason why the bridges do not separate the tenants' ARP; hosts then have static
+    /// neighbours.
     pub(crate) no_fence: Option<String>,
-    /// Removes it all when dropped.
+    /// Removes the namespaces and devices when dropped.
     _lab: Lab,
 }
 
@@ -42,7 +43,7 @@ const SIDES: [Side; 2] = [
 ];
 
 impl Hosts {
-    /// Makes them all.
+    /// Makes the hosts, the bridges, and the node's namespace.
     pub(crate) fn new() -> Result<Hosts, Error> {
         let mut lab = Lab::new()?;
         let node = lab.namespace("node")?;
@@ -87,8 +88,8 @@ fn router_mac(tenant: u8, side: &Side) -> String {
     format!("02:00:00:{tenant:02x}:00:{:02x}", side.number)
 }
 
-/// Addresses and routes; red's also in IPv6. The Ethernet addresses of red's hosts stand
-/// in `two-slices.yaml` too.
+/// Adds addresses and routes; for red also those of IPv6. `two-slices.yaml` also has the Ethernet
+/// addresses of red's hosts.
 fn configure(host: &Namespace, side: &Side, tenant: u8) -> Result<(), Error> {
     let near = side.number;
     let far = 3 - near;
@@ -103,23 +104,23 @@ fn configure(host: &Namespace, side: &Side, tenant: u8) -> Result<(), Error> {
     Ok(())
 }
 
-/// Where bridges cannot filter, a host receives from the routers of both tenants and each router
-/// from the hosts of both. So hosts have a static entry for their router, and red's hosts, whose
-/// router has its neighbours as well, send no ARP.
+/// Where bridges cannot filter, a host receives from the routers of both tenants, and each router
+/// receives from the hosts of both. So hosts have a static entry for their router. Red's router has
+/// static neighbours too, so red's hosts send no ARP.
 fn tell_neighbours(host: &Namespace, side: &Side, tenant: u8) -> Result<(), Error> {
     let mac = router_mac(tenant, side);
     host.neighbour(&format!("10.0.{}.1", side.number), &mac, "eth0")?;
     if tenant == 1 {
         host.neighbour(&format!("fd00:{}::1", side.number), &mac, "eth0")?;
         host.ip(&["link", "set", "eth0", "arp", "off"])?;
-        // The kernel forgets them when the device changes.
+        // The kernel removes neighbour entries when the device changes.
         host.neighbour(&format!("10.0.{}.1", side.number), &mac, "eth0")?;
         host.neighbour(&format!("fd00:{}::1", side.number), &mac, "eth0")?;
     }
     Ok(())
 }
 
-/// The error, in few words.
+/// A short text of the error.
 fn reason(error: &Error) -> String {
     let text = error.to_string();
     let absent = europa_tests::missing(&["nft"]);

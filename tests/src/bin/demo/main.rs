@@ -1,13 +1,13 @@
-//! `make demo`: two tenants with the same addresses on the same two ports, their routers
-//! isolated from each other. Everything shown is measured while it runs.
+//! `make demo`: two tenants with the same addresses on the same two ports, and their routers, which
+//! are isolated from each other. The demo measures all figures while it runs.
 //!
 //! | file     | concern                                                         |
 //! |----------|-----------------------------------------------------------------|
-//! | `guard`  | takes everything away again, whatever ends the demo             |
+//! | `guard`  | removes everything when the demo ends                           |
 //! | `hosts`  | four hosts, two bridges, and the node between them              |
-//! | `node`   | what is asked of `europa`                                       |
-//! | `run`    | the demo itself                                                 |
-//! | `report` | what is said on the way, and the closing table                  |
+//! | `node`   | requests to `europa`                                            |
+//! | `run`    | the steps of the demo                                           |
+//! | `report` | the messages during the demo, and the closing table             |
 //! | `queues` | `make demo-queues`, the other demo                              |
 
 mod guard;
@@ -19,11 +19,11 @@ mod run;
 
 use std::process::ExitCode;
 
-/// Why the demo did not succeed.
+/// The reason why the demo did not succeed.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 type Outcome<T> = Result<T, Failure>;
 
-/// The argument of the process that does the work; the first one guards it.
+/// The argument of the process that does the work. The first process guards that process.
 const WORK: &str = "--work";
 const WORK_QUEUES: &str = "--work-queues";
 

@@ -1,4 +1,4 @@
-//! A request to `europa`.
+//! Requests to `europa`.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use europa_tests::{Error, Namespace, run};
 use serde_json::Value;
 
-/// An instance of the program that was built beside this one.
+/// An instance of `europa`, whose program was built beside this one.
 #[derive(Debug)]
 pub(crate) struct Node {
     program: String,
@@ -31,31 +31,31 @@ impl Node {
         [&[self.program.as_str(), "--instance", &self.instance], words].concat()
     }
 
-    /// Whether this machine can run Europa; else why not.
+    /// Checks whether this machine can run Europa; the error says why not.
     pub(crate) fn doctor(&self) -> Result<(), Error> {
         run(&self.command(&["doctor"])).map(drop)
     }
 
-    /// Brings a file up inside a network namespace. Only that is entered: `ip netns exec`
-    /// would also hide the mounts that the node makes and the control groups.
+    /// Brings a file up inside a network namespace. The command enters only that: `ip netns exec`
+    /// would also hide the control groups and the mounts that the node makes.
     pub(crate) fn up(&self, at: &Namespace, file: &str) -> Result<(), Error> {
         let namespace = format!("--net={}", at.path().display());
         run(&[&["nsenter", &namespace], &self.command(&["up", file])[..]].concat()).map(drop)
     }
 
-    /// Changes what runs; what was done.
+    /// Applies a changed file; returns the text that `europa apply` prints.
     pub(crate) fn apply(&self, file: &str) -> Result<String, Error> {
         run(&self.command(&["apply", file])).map(|output| output.stdout)
     }
 
-    /// Takes the node down, or away what it left when it was killed.
+    /// Takes the node down, or removes the objects of a killed node.
     pub(crate) fn down(&self) {
         if let Err(error) = run(&self.command(&["down"])) {
             eprintln!("{error}");
         }
     }
 
-    /// Everything of `europa stats`.
+    /// The whole output of `europa stats`.
     pub(crate) fn stats(&self) -> Result<Value, Error> {
         let stats = run(&self.command(&["stats", "--json"]))?;
         Ok(serde_json::from_str(&stats.stdout).unwrap_or_default())
@@ -66,7 +66,7 @@ impl Node {
         run(&self.command(&["write", router, handler, value])).map(drop)
     }
 
-    /// The facts about a running router.
+    /// The statistics of a running router.
     pub(crate) fn router(&self, name: &str) -> Result<Option<Router>, Error> {
         let stats = self.stats()?;
         let routers = stats["routers"].as_array().cloned().unwrap_or_default();
@@ -76,7 +76,7 @@ impl Node {
         }))
     }
 
-    /// Waits until a router runs as another process than `pid`.
+    /// Waits until a router runs in another process than `pid`.
     pub(crate) fn wait_for_another(&self, name: &str, pid: i32) -> Result<Option<Router>, Error> {
         let start = Instant::now();
         while start.elapsed() < Duration::from_secs(5) {

@@ -23,15 +23,15 @@ pub(crate) struct Edits {
     pub(crate) received: Received,
 }
 
-/// A tenant's values in a row of the table.
+/// The text of a tenant's value in a row of the table.
 type Cell = fn(&Figures) -> String;
 
-/// A line of text; a missing reader is no failure.
+/// Prints a line of text; a closed output is no failure.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(stdout(), "{text}");
 }
 
-/// Does something and says it, with the time it took.
+/// Does a step, and prints its name with the time that it took.
 pub(crate) fn step<T, E>(what: &str, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     let mut out = stdout();
     let terminal = out.is_terminal();

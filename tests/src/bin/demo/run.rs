@@ -1,4 +1,4 @@
-//! The demo itself.
+//! The steps of the demo.
 
 use std::fs;
 use std::thread;
@@ -16,19 +16,19 @@ use crate::{Failure, Outcome};
 const FILE: &str = "examples/two-slices.yaml";
 const PINGS: u32 = 300;
 const TCP_SECONDS: u32 = 5;
-/// Numbered packets of each tenant in a second, and the bytes that they carry.
+/// Packets a second of each tenant's stream, and the bytes that each packet carries.
 const STREAM_RATE: u32 = 10_000;
 const STREAM_BYTES: usize = 200;
-/// Times that both configurations are edited while packets pass.
+/// Number of edits of both configurations while packets pass.
 const EDITS: u32 = 10;
-/// The router that is killed.
+/// The router that the demo kills.
 const VICTIM: &str = "red/r1";
 
-/// Runs it, as the guard's child.
+/// Runs the demo, as the guard's child.
 pub(crate) fn run(instance: &str) -> Outcome<()> {
-    // Without a guard this demo does not clean up; the next one does.
+    // Without its guard this demo cannot clean up; the next demo does.
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
-    // The guard has blocked them; what is started here shall not inherit that.
+    // The guard has blocked these signals; the commands that the demo starts must not inherit that.
     SigSet::all().thread_unblock()?;
     let node = Node::new(instance);
     let file = format!("{}/../{FILE}", env!("CARGO_MANIFEST_DIR"));
@@ -87,7 +87,7 @@ fn judge(red: &Figures, blue: &Figures) -> Outcome<()> {
     Ok(())
 }
 
-/// Does the same for both tenants at once.
+/// Runs the same work for both tenants at the same time.
 fn at_once<T: Send>(
     tenants: [&Tenant; 2],
     work: impl Fn(&Tenant) -> Outcome<T> + Sync,
@@ -104,7 +104,7 @@ fn at_once<T: Send>(
 
 /// Pings from the tenant's left host to its right one.
 fn ping(tenant: &Tenant, to: &str, count: u32) -> Outcome<Ping> {
-    // The first one waits for ARP.
+    // The first ping waits for ARP.
     tenant.a.ping(to, 1, &[])?;
     let ping = tenant.a.ping(to, count, &[])?;
     match ping.received {
@@ -118,7 +118,7 @@ fn tcp(tenant: &Tenant) -> Outcome<Iperf> {
     Ok(tenant.a.iperf("10.0.2.2", TCP_SECONDS, &[])?)
 }
 
-/// Sends numbered packets through both routers during `work`; returns their results.
+/// Sends numbered packets through both routers during `work`; returns the results.
 fn under_load<T>(
     tenants: [&Tenant; 2],
     work: impl FnOnce() -> Outcome<T>,
@@ -150,8 +150,7 @@ fn kill_in_the_midst(node: &Node, tenants: [&Tenant; 2]) -> Outcome<([Received; 
     })
 }
 
-/// Edits red's routes and blue's Click file, again and again, while numbered packets pass
-/// through both.
+/// Edits red's routes and blue's Click file repeatedly, while numbered packets pass through both.
 fn edit_under_load(node: &Node, tenants: [&Tenant; 2], file: &str) -> Outcome<[Edits; 2]> {
     const ROUTES: &str = "  routes:\n";
     const PLACE: &str = "routes[2] -> DropBroadcasts";

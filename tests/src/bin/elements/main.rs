@@ -1,14 +1,15 @@
-//! A program with an element of its own that keeps state, and panics when a packet asks for it.
+//! A program with an element of its own, which keeps state, and panics at a packet with certain
+//! bytes.
 
 use std::any::Any;
 use std::process::ExitCode;
 
 use europa_engine::{Batch, Class, ClassInfo, Context, Element, handlers};
 
-/// The last bytes of a packet at which it panics.
+/// The last bytes of a packet at which the element panics.
 const BOMB: &[u8] = b"a bomb";
 
-/// Counts packets, and panics at some.
+/// Counts packets, and panics at packets that end with [`BOMB`].
 #[derive(Default)]
 struct Bomb {
     count: u64,

@@ -23,20 +23,20 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    /// It spreads flows over several ways: which one a flow goes is not compared.
+    /// Whether it spreads flows over several ways. The way of a flow is then not compared.
     pub(crate) fn spreads(&self) -> bool {
         self.set.matches("nexthop via").count() > 1
             || self.set.contains(" group 5/")
             || self.set.contains(" group 8/")
     }
 
-    /// How long Linux itself needs: it may notice a carrier a second late.
+    /// The time that Linux itself needs: it may notice a carrier a second late.
     pub(crate) fn settles(&self) -> Duration {
         let is_link = self.set.contains("down;") || self.set.ends_with("down");
         Duration::from_millis(if is_link { 1400 } else { 300 })
     }
 
-    /// It leaves something behind that nothing takes away.
+    /// Whether it leaves something behind that `undo` does not remove.
     pub(crate) fn stays(&self) -> bool {
         self.kind == "iptables"
     }
@@ -65,7 +65,7 @@ const fn sysctl(set: &'static str, undo: &'static str) -> Setting {
 
 const NOTHING: &[Setting] = &[setting("nothing", "true", "true")];
 
-/// All of them.
+/// All settings.
 pub(crate) fn all() -> Vec<&'static Setting> {
     [
         NOTHING,

@@ -2,7 +2,7 @@
 
 use super::{Setting, setting};
 
-/// Those of both families.
+/// Routes of both families.
 pub(crate) const ROUTES: &[Setting] = &[
     setting("route", "ip route add blackhole 10.9.1.0/24", "ip route del blackhole 10.9.1.0/24"),
     setting("route", "ip route add prohibit 10.9.1.0/24", "ip route del prohibit 10.9.1.0/24"),

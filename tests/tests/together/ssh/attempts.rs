@@ -105,7 +105,7 @@ fn nothing_of_the_client_or_the_machine_comes_along() {
     assert_eq!(output.stdout, "r1\n.\n", "{output:?}");
     assert!(!output.stderr.contains("ld.so"), "{output:?}");
 
-    // The account may ask for keys and sessions, and nothing else.
+    // The account may request keys and sessions, and nothing else.
     let program = format!("/run/europa/.ssh/{}/europa", net.node.instance());
     let as_account = |arguments: &[&str]| {
         let user =
@@ -123,7 +123,7 @@ fn nothing_of_the_client_or_the_machine_comes_along() {
     assert!(line.starts_with("restrict,pty,command=\"/run/europa/.ssh/"), "{line}");
     assert_eq!(line.lines().count(), 1, "{line}");
     assert_eq!(as_account(&["ssh-keys", words[0], &words[1][1..]]).stdout, "");
-    // Another user, even root, gets no answer there; nor does a key that is another's.
+    // Another user, even root, gets no answer there, and neither does a key of another user.
     let session = |key: &str| ["session", "--user", "carol", "--key", key].map(str::to_owned);
     let fingerprint =
         line.split("--key ").nth(1).and_then(|rest| rest.split('"').next()).expect("a key");
@@ -144,7 +144,7 @@ fn nothing_of_the_client_or_the_machine_comes_along() {
     let output = Process::start(&argv).expect("setpriv").wait(PATIENCE).expect("it ends");
     assert!(output.stderr.contains("this key is not of user carol"), "{output:?}");
     assert_eq!(net.events("LoginRefused").len(), 1);
-    // The machine is not reached from inside.
+    // No program inside reaches the machine.
     for (line, wanted) in [
         ("red/r1 ls /run/europa", "No such file"),
         ("red/r1 cat /etc/shadow", "Permission denied"),

@@ -31,7 +31,7 @@ fn files_and_forwarded_ports_are_the_routers_own() {
     assert_eq!((&*output.stdout, &*output.stderr), ("r1\n/root\n0\n\n", ""));
     let terminal = attempt(&["ssh", "-tt", "red.r1", "tty"]);
     assert!(terminal.stdout.contains("/dev/pts/"), "{terminal:?}");
-    // Files.
+    // The sshd serves files.
     let text = "x".repeat(300_000);
     let file = net.node.file("sent", &text);
     let output = attempt(&["scp", "-q", &file, "red.r1:/tmp/sent"]);
@@ -44,13 +44,13 @@ fn files_and_forwarded_ports_are_the_routers_own() {
     let output = attempt(&["sftp", "-q", "-b", &batch, "red.r1"]);
     assert!(!output.status.success() && output.stderr.contains("/etc/europa-sent"), "{output:?}");
     assert_eq!(fs::read_to_string(back).expect("a file"), text);
-    // A connection to a port of the router.
+    // The sshd forwards a connection to a port of the router.
     let script = "red/r1 exec python3 -c \"import socket\ns = socket.create_server(('10.0.1.1', 7))\n\
         print('up', flush=True)\nc = s.accept()[0]\nc.sendall(b'from inside')\"";
     let mut server = net.start("alice", &[], &[script]);
     server.wait_for("up", PATIENCE).expect("a server");
     assert_eq!(attempt(&["ssh", "-W", "10.0.1.1:7", "red.r1"]).stdout, "from inside");
-    // Of another's router, nothing; and of the machine's network, nothing.
+    // The sshd gives nothing of another user's router, and nothing of the machine's network.
     let output = attempt(&["ssh", "blue.secret", "hostname"]);
     assert!(!output.status.success() && output.stdout.is_empty(), "{output:?}");
     assert!(output.stderr.contains("there is no router blue/secret"), "{output:?}");

@@ -1,8 +1,8 @@
-//! Sessions end with their right, their client and their node, with all that they have started.
+//! Sessions end with their right, their client or their node, with all processes that they started.
 
 use super::*;
 
-/// Processes that sleep for so many seconds.
+/// Number of processes that sleep for this many seconds.
 fn sleepers(seconds: &str) -> usize {
     let line = format!("sleep\0{seconds}\0");
     let all = fs::read_dir("/proc").expect("processes").flatten();
@@ -10,7 +10,7 @@ fn sleepers(seconds: &str) -> usize {
         .count()
 }
 
-/// A session that has started a process which does not hear of its end.
+/// A session that has started a process which ignores the session's end.
 fn session(net: &Net, seconds: &str, options: &[&str]) -> Process {
     let script = format!(
         "red/r1 (trap '' HUP TERM; setsid sleep {seconds} </dev/null >/dev/null 2>&1 &); \
@@ -54,7 +54,7 @@ fn sessions_end_within_a_second_of_their_right() {
         assert!(!net.ssh("alice", &[], &["red/r1", "true"]).status.success(), "{wanted}");
     }
     assert!(best < Duration::from_secs(1), "{best:?}");
-    // Another document that changes ends nothing.
+    // A change of another document ends no session.
     net.node.run(&["apply", &net.node.file("node.yaml", &all)]);
     let mut stays = session(&net, &seconds, &[]);
     let more = all.clone() + "---\nkind: user\nname: erin\n";
@@ -63,10 +63,10 @@ fn sessions_end_within_a_second_of_their_right() {
     net.says("bob", &["red/r1", "true"]);
     wait("bob's end", PATIENCE, || net.events("LoggedOut").len() > before);
     assert!(stays.is_running());
-    // The client goes.
+    // The client ends.
     drop(stays);
     wait("no process", PATIENCE, || sleepers(&seconds) == 0);
-    // Its router goes.
+    // The session's router is removed.
     let session = session(&net, &seconds, &[]);
     net.node.run(&["delete", "router", "red/r1"]);
     assert!(!session.wait(PATIENCE).expect("it ends").status.success());
@@ -100,7 +100,7 @@ fn sessions_and_sshd_end_with_their_node_and_events_tell_of_them() {
     assert_eq!(refused["name"], "bob");
     assert!(refused["message"].as_str().is_some_and(|text| text.contains("viewer")), "{refused}");
 
-    // A node that is killed; the next one takes logins again.
+    // The node is killed, and the next one takes logins again.
     let left = session(&net, &seconds, &[]);
     net.node.kill("node");
     assert!(!left.wait(PATIENCE).expect("it ends").status.success());

@@ -27,7 +27,7 @@ const AGREED: u32 = 1;
 /// The element's own timer.
 pub(super) const FULL: u32 = 2;
 
-/// A client tries again after so long, twice as long each time.
+/// Time after which a client first tries again. The time doubles with each attempt.
 const LEAST_DELAY_NS: u64 = 50_000_000;
 const MOST_DELAY_NS: u64 = 2_000_000_000;
 /// A connection that lasted this long resets the delay of retries.
@@ -198,7 +198,7 @@ impl Connection {
             }
         }
         if self.door.is_none() && !self.is_guest {
-            // The connected peer has gone; perhaps another one waits.
+            // The connected peer has disconnected; another one may wait.
             match context.devices().open(&setup.resource) {
                 Ok(opened) => self.door = Some(Door::new(setup.role, opened)),
                 Err(_) => return self.missed("nobody connects for this router", context),
@@ -262,7 +262,7 @@ impl Connection {
         }
     }
 
-    /// Closes the connection of a peer that has gone.
+    /// Closes the connection of a peer that has disconnected.
     fn close(&mut self, context: &mut Context<'_>) {
         context.unwatch(DOOR, Interest::Read);
         (self.door, self.asked) = (None, false);

@@ -241,7 +241,7 @@ fn strangers_are_refused_and_keep_nobody_out() {
     let mut stranger =
         Run::new(&[("client", "Null", &[&path, "SERVER false", "SECRET open", "ID 0"])]);
     let mut other = Run::new(&[("client", "Null", &[&path, "SERVER false", "ID 5"])]);
-    // No socket for streams of bytes.
+    // The element's socket is not one for streams of bytes.
     assert!(UnixStream::connect(&path).is_err());
     for (wrong, reason) in [(&mut stranger, "a wrong secret"), (&mut other, "no interface 5")] {
         wrong.until("a reason", |run| {

@@ -47,7 +47,7 @@ impl Multiple {
         }
     }
 
-    /// The next packet but for the last; none without a free slot.
+    /// A copy of the packet; `None` if the packet is the last one, or without a free slot.
     pub(super) fn copy(&mut self) -> Option<Packet> {
         if self.is_last() {
             return None;
@@ -71,7 +71,7 @@ impl Multiple {
     }
 }
 
-/// Has a packet be one of so many bytes at this time.
+/// Gives a packet this number of bytes and this time.
 pub(super) fn give(packet: &mut Packet, bytes: u64, time_ns: u64) {
     let missing = bytes.saturating_sub(packet.len() as u64);
     packet.set_extra_length(u32::try_from(missing).unwrap_or(u32::MAX));

@@ -36,7 +36,7 @@ impl Actor {
     pub(super) fn change_own(&mut self, changes: OwnChanges, answer: Answer<FilterChanged>) {
         match self.enforce(changes) {
             Ok(write) => self.control.tell(move |node| node.write_own(write, answer)),
-            // The caller may be gone.
+            // The caller may have ended.
             Err(problem) => drop(answer.send(Err(problem))),
         }
     }

@@ -1,7 +1,7 @@
-//! Ideal fair queueing: what each sender would get of a port if packets could be cut at will.
+//! Ideal fair queueing: the rate that each sender would get if packets could be cut anywhere.
 
-/// Shares a port among senders by weight: no sender gets more than it sends, and unused shares go
-/// to others. All in the same unit.
+/// Shares a port among senders by weight: no sender gets more than it sends, and other senders get
+/// unused shares. All values have the same unit.
 pub(crate) fn fair(capacity: f64, sends: &[f64], weights: &[f64]) -> Vec<f64> {
     let mut gets = vec![0.0; sends.len()];
     let mut left = capacity;

@@ -1,11 +1,11 @@
-//! `make demo-queues`: five senders share a port of 1 Gb/s, drawn beside ideal fair queueing.
-//! First they start one after another, each with more than the last ones leave; then the
-//! overload goes round: one sends twice its share, the next one nothing, three send theirs.
+//! `make demo-queues`: five senders share a port of 1 Gb/s, drawn beside ideal fair queueing. First
+//! they start one after another, each with a higher rate than the last ones leave free. Then the
+//! overload moves: one sends twice its share, the next one nothing, the other three their shares.
 //!
 //! | file     | concern                                |
 //! |----------|----------------------------------------|
-//! | `ideal`  | what each would have of an ideal port  |
-//! | `screen` | the picture that moves                 |
+//! | `ideal`  | the rates of an ideal port             |
+//! | `screen` | the moving picture                     |
 
 mod ideal;
 mod screen;
@@ -25,21 +25,21 @@ use crate::node::Node;
 use crate::report::{say, step};
 use crate::{Failure, Outcome};
 
-/// Slices and their shares, in percent of the port, which is their rate in tens of Mb/s too.
+/// Slices and their shares in percent of the port. A share is also a rate in tens of Mb/s.
 pub(crate) const SENDERS: [(&str, f64); 5] =
     [("red", 30.0), ("green", 25.0), ("blue", 20.0), ("cyan", 15.0), ("grey", 10.0)];
-/// Of the port, in Mb/s.
+/// Rate of the port, in Mb/s.
 const PORT: f64 = 1000.0;
-/// Of a sender in the first part, in Mb/s.
+/// Rate of a sender in the first part, in Mb/s.
 const START: f64 = 400.0;
-/// Of a frame: as long as leaves without a copy.
+/// Bytes of a frame: the most that leave without a copy.
 const FRAME_BYTES: usize = 3000;
 const STEP: Duration = Duration::from_secs(3);
 const SAMPLE: Duration = Duration::from_millis(200);
-/// Where the drawing goes.
+/// The file of the drawing.
 const DRAWING: &str = "target/demo-queues.svg";
 
-/// The values at a time, in Mb/s and packets.
+/// Rates in Mb/s and waiting packets at one time.
 pub(crate) struct Sample {
     pub(crate) seconds: f64,
     pub(crate) sent: Vec<f64>,
@@ -48,7 +48,7 @@ pub(crate) struct Sample {
     pub(crate) waiting: Vec<f64>,
 }
 
-/// Runs it, as the guard's child.
+/// Runs the demo, as the guard's child.
 pub(crate) fn run(instance: &str) -> Outcome<()> {
     nix::sys::prctl::set_pdeathsig(Signal::SIGKILL)?;
     SigSet::all().thread_unblock()?;
@@ -97,7 +97,7 @@ pub(crate) fn run(instance: &str) -> Outcome<()> {
     Ok(())
 }
 
-/// The rate of each sender, in Mb/s, and its purpose.
+/// For each scene, its purpose and the rate of each sender in Mb/s.
 fn scenes() -> Vec<(&'static str, [f64; SENDERS.len()])> {
     let mut scenes = Vec::new();
     for started in 1..=SENDERS.len() {
@@ -139,10 +139,10 @@ fn configuration(near: &Namespace) -> String {
     text
 }
 
-/// Counters of the senders' queues at a time.
+/// Counters of the senders' queues at one time.
 struct Look {
     seconds: f64,
-    /// Bytes that came and that left, packets that wait.
+    /// For each sender: bytes that arrived, bytes that left, packets that wait.
     counters: Vec<[f64; 3]>,
 }
 
@@ -180,7 +180,7 @@ fn sample(from: &Look, to: &Look) -> Sample {
     }
 }
 
-/// Says how far from ideal each was, all in all.
+/// Prints how far each sender's rate was from the ideal rate, over all samples.
 fn summary(samples: &[Sample]) {
     say("");
     for (at, (name, _)) in SENDERS.iter().enumerate() {

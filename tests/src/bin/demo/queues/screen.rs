@@ -1,17 +1,18 @@
-//! The picture that moves: on a terminal drawn over itself, else a line a second.
+//! The moving picture: on a terminal it replaces the former picture, elsewhere it is a line a
+//! second.
 
 use std::io::{IsTerminal, stdout};
 
 use super::{SENDERS, Sample};
 use crate::report::{paint, say};
 
-/// Of a bar, and what it stands for.
+/// Characters of a full bar, and the Mb/s that it stands for.
 const WIDTH: usize = 24;
 const FULL: f64 = 600.0;
 /// Packets that a full bar of a queue stands for.
 const FULL_QUEUE: f64 = 200.0;
 
-/// See the file.
+/// Draws the moving picture.
 pub(crate) struct Screen {
     terminal: bool,
     drawn: bool,
@@ -50,7 +51,7 @@ impl Screen {
             return;
         }
         if self.drawn {
-            // Up again, over the last picture.
+            // Moves the cursor up to the top of the last picture.
             say(&format!("\x1b[{}A", SENDERS.len() + 3));
         }
         self.drawn = true;
