@@ -190,7 +190,7 @@ fn frames_are_followed_through_the_program() {
         let mut trace = node.start(&["trace", "red/r", filter]);
         // The command prints when it has begun.
         let begun = Instant::now();
-        while !trace.stderr().contains("following") {
+        while !trace.stderr().contains("end with Ctrl-C") {
             assert!(begun.elapsed() < Duration::from_secs(5), "{}", trace.stderr());
             sleep(Duration::from_millis(10));
         }
