@@ -42,8 +42,7 @@ const IPV4: [(&str, &str); 30] = [
 ];
 
 /// Those of IPv6, with values of `net/ipv6/addrconf.c`.
-const IPV6: [(&str, &str); 22] = [
-    ("accept_dad", "1"),
+const IPV6: [(&str, &str); 21] = [
     ("accept_ra", "1"),
     ("accept_ra_defrtr", "1"),
     ("accept_ra_from_local", "0"),
