@@ -51,16 +51,13 @@ pub struct Inside {
 
 impl Inside {
     /// The working directory in which `words` begin, and their user and group. For a process that has
-    /// joined the host. The image's own settings are for the image's own command.
+    /// joined the host.
     ///
     /// # Errors
     /// The image has no such user.
     pub fn beginning(&self, words: &[String]) -> io::Result<(PathBuf, Option<(u32, u32)>)> {
-        let Some(image) = self.image.as_ref().filter(|image| image.words() == words) else {
-            return Ok((PathBuf::from("/"), None));
-        };
-        let ids = (!image.user.is_empty()).then(|| europa_image::ids(Path::new("/"), &image.user));
-        Ok((Path::new("/").join(&image.folder), ids.transpose()?))
+        let config = self.image.as_ref();
+        config.map_or_else(|| Ok((PathBuf::from("/"), None)), |config| config.beginning(words))
     }
 }
 

@@ -1,12 +1,14 @@
 //! The manifest of an image: its layers, and the configuration of its programs.
 
 use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::error::{at, wrong};
 use crate::source::{LAYOUT, Source};
+use crate::users::ids;
 
 /// Most bytes of a manifest or a configuration.
 const MOST_BYTES: u64 = 4 << 20;
@@ -39,6 +41,20 @@ impl Config {
     /// Its command: entry point and further words.
     pub fn words(&self) -> Vec<String> {
         self.entrypoint.iter().chain(&self.command).cloned().collect()
+    }
+
+    /// The working directory in which `words` begin, and their user and group. The image's own settings
+    /// are for the image's own command. For a process whose root directory is the image's.
+    ///
+    /// # Errors
+    /// The image has no such user.
+    pub fn beginning(&self, words: &[String]) -> io::Result<(PathBuf, Option<(u32, u32)>)> {
+        let root = Path::new("/");
+        if self.words() != words {
+            return Ok((root.to_owned(), None));
+        }
+        let ids = (!self.user.is_empty()).then(|| ids(root, &self.user));
+        Ok((root.join(&self.folder), ids.transpose()?))
     }
 }
 

@@ -287,18 +287,13 @@ impl Environment {
     }
 
     /// The working directory in which `words` begin, and their user and group. For a process that
-    /// is inside. The image's own settings are for the image's own command.
+    /// is inside.
     ///
     /// # Errors
     /// The image has no such user.
     pub fn beginning(&self, words: &[String]) -> io::Result<(PathBuf, Option<(u32, u32)>)> {
-        let Some(image) = self.image.as_ref().filter(|image| image.config.words() == words) else {
-            return Ok((PathBuf::from("/"), None));
-        };
-        let folder = Path::new("/").join(&image.config.folder);
-        let user = &image.config.user;
-        let ids = (!user.is_empty()).then(|| europa_image::ids(Path::new("/"), user));
-        Ok((folder, ids.transpose()?))
+        let config = self.image.as_ref().map(|image| &image.config);
+        config.map_or_else(|| Ok((PathBuf::from("/"), None)), |config| config.beginning(words))
     }
 
     fn mounts(&self) -> io::Result<()> {

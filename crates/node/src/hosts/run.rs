@@ -1,6 +1,7 @@
 //! A host's commands, run by one shell inside.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -54,24 +55,13 @@ pub fn note_code(instance: &Instance, host: &str, code: u8) {
     let _ = fs::write(&new, code.to_string()).and_then(|()| fs::rename(&new, &path));
 }
 
-/// Starts a shell that runs a host's commands; their output goes to `log`. The role `host-run`
-/// enters the host, and its control group, by itself.
+/// Starts a shell that runs a host's commands; their output goes to `log`.
 pub(super) fn run(instance: &Instance, host: &Host, log: File) -> Result<Commands, NodeError> {
-    let failed = |error: std::io::Error| refused(host, &["run"], format!("its commands: {error}"));
     let ended = ended(instance, &host.name);
     let _ = fs::remove_file(&ended);
-    let errors = log.try_clone().map_err(failed)?;
     let script = script(host.run.iter().map(|line| line.value.as_str()));
-    let child = Command::new("/proc/self/exe")
-        .arg0("europa")
-        .args(["--instance", instance.name(), "host-run", &host.name])
-        .args(["--", "/bin/sh", "-c", &script])
-        .current_dir("/")
-        .stdin(Stdio::null())
-        .stdout(log)
-        .stderr(errors)
-        .spawn()
-        .map_err(failed)?;
+    let child = start(instance, host, &["--", "/bin/sh", "-c", &script], log);
+    let child = child.map_err(|error| refused(host, &["run"], format!("its commands: {error}")))?;
     Ok(Commands { child: Some(child), ended })
 }
 
@@ -86,20 +76,25 @@ pub(super) fn run_image(
     if words.is_empty() {
         return Ok(None);
     }
-    let log = log()?;
-    let failed = |error: std::io::Error| refused(host, &["root"], format!("its command: {error}"));
-    let errors = log.try_clone().map_err(failed)?;
-    let child = Command::new("/proc/self/exe")
+    let all: Vec<&str> =
+        ["--image", "--"].into_iter().chain(words.iter().map(|one| &**one)).collect();
+    let child = start(instance, host, &all, log()?);
+    let child = child.map_err(|error| refused(host, &["root"], format!("its command: {error}")))?;
+    Ok(Some(Commands { child: Some(child), ended: PathBuf::new() }))
+}
+
+/// Starts the role `host-run`, which enters the host, and its control group, by itself.
+fn start(instance: &Instance, host: &Host, arguments: &[&str], log: File) -> io::Result<Child> {
+    let errors = log.try_clone()?;
+    Command::new("/proc/self/exe")
         .arg0("europa")
-        .args(["--instance", instance.name(), "host-run", "--image", &host.name, "--"])
-        .args(words)
+        .args(["--instance", instance.name(), "host-run", &host.name])
+        .args(arguments)
         .current_dir("/")
         .stdin(Stdio::null())
         .stdout(log)
         .stderr(errors)
         .spawn()
-        .map_err(failed)?;
-    Ok(Some(Commands { child: Some(child), ended: PathBuf::new() }))
 }
 
 /// Lines as one script: after a failed one the next ones still run, and its code is the shell's own
