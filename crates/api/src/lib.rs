@@ -34,12 +34,14 @@ mod interface;
 mod link;
 mod load;
 pub mod lsp;
+mod machine_port;
 mod parse;
 mod port;
 mod problem;
 mod quantity;
 mod queues;
 mod reservation;
+mod resources;
 pub mod rest;
 mod rights;
 mod router;
@@ -73,12 +75,16 @@ pub use host::{
 pub use interface::{Attachment, Interface, MacChoice, Match, Selector, Vxlan};
 pub use link::{Addressing, Bursts, Distribution, Line, Link, LinkAddresses, Loss};
 pub use load::load;
+pub use machine_port::{InsidePort, MOST_MACHINE_PORTS, MachinePort, PortNumber, PortProtocol};
 pub use parse::parse;
 pub use port::{Port, Receive};
 pub use problem::{MOST_PROBLEMS, Problem, Problems};
 pub use quantity::{Bytes, Cores, QueueLength, Share, Time};
 pub use queues::{Queue, QueueNumber, QueuePolicy, Queues};
 pub use reservation::{Part, Parts, Reservation};
+pub use resources::{
+    MachinePortList, MachinePortRequest, MachinePortState, MappedBy, SliceResource, SliceResources,
+};
 pub use rights::{Rights, Verdict};
 pub use router::{Inline, Interfaces, Poll, Pool, Router, Run, SlotBytes};
 pub use schema::schema;

@@ -253,6 +253,14 @@ fn plan_interface(
             (mac, flags) = (port_mac, SHARES_MAC);
             matches = numbers.iter().flat_map(|n| one(MatchKind::Udp(n.value))).collect();
         }
+        Selector::Tcp(numbers) => {
+            (mac, flags) = (port_mac, SHARES_MAC);
+            matches = numbers.iter().flat_map(|n| one(MatchKind::Tcp(n.value))).collect();
+        }
+        Selector::Icmp => {
+            (mac, flags) = (port_mac, SHARES_MAC);
+            matches = one(MatchKind::Icmp);
+        }
         Selector::Mpls(labels) => {
             (mac, flags) = (port_mac, SHARES_MAC);
             matches = labels.iter().flat_map(|l| one(MatchKind::Mpls(l.value))).collect();
@@ -353,6 +361,7 @@ fn configuration(
             Ok((builtin::bridge(router, interfaces), "builtin: bridge".into()))
         }
         Some(Choice::Xdp(..)) => Ok((builtin::kernel(router, interfaces), "run: kernel".into())),
+        Some(Choice::Nothing) => Ok(("Idle -> Discard;".into(), "slow_path".into())),
         // The program itself is in the plan.
         Some(Choice::Program(_)) => Ok((String::new(), "program".into())),
         None => Err("it has no fast path".into()),
