@@ -30,6 +30,7 @@ pub mod filters;
 mod flow;
 mod grant;
 mod host;
+mod host_bind;
 mod interface;
 mod link;
 mod load;
@@ -67,9 +68,8 @@ pub use fault::Fault;
 pub use filters::Filters;
 pub use flow::{Fallback, Flow};
 pub use grant::Grant;
-pub use host::{
-    Host, HostAttachment, HostBind, HostInterface, HostInterfaces, HostPlace, HostRoute, Texts,
-};
+pub use host::{Host, HostAttachment, HostInterface, HostInterfaces, HostPlace, HostRoute, Texts};
+pub use host_bind::HostBind;
 pub use interface::{Attachment, Interface, MacChoice, Match, Selector, Vxlan};
 pub use link::{Addressing, Bursts, Distribution, Line, Link, LinkAddresses, Loss};
 pub use load::load;
