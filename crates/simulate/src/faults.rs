@@ -75,7 +75,7 @@ pub(crate) fn meets(effect: Effect, fault: Fault) -> bool {
         // It changes nothing: the end of a process during it is one before the next effect.
         (Effect::Look, fault) => fault == Fault::Refused,
         (_, Fault::KilledBefore | Fault::KilledAfter | Fault::SwitchKilled) => true,
-        (Effect::Settle, fault) => fault == Fault::Refused,
+        (Effect::Settle, fault) => matches!(fault, Fault::Refused | Fault::NotNow),
         (Effect::Commit, fault) => matches!(fault, Fault::Refused | Fault::Late),
         (Effect::Check, fault) => {
             matches!(fault, Fault::Refused | Fault::RefusedLater | Fault::Late)
