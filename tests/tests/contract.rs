@@ -121,7 +121,7 @@ impl Pair {
             Fault::Refused | Fault::Half | Fault::NotNow if self.rng.bool() => Act::Fill,
             Fault::Refused | Fault::Half | Fault::NotNow => Act::Starve(self.rng.u32(..8)),
             Fault::KilledBefore => Act::KillBefore,
-            Fault::KilledAfter => Act::KillAfter,
+            Fault::KilledBetween | Fault::KilledAfter => Act::KillAfter,
             Fault::SwitchKilled if self.patient && self.rng.u8(..8) == 0 => Act::HangSwitch,
             Fault::SwitchKilled => Act::KillSwitch,
             Fault::Late => Act::DelayAnswerer,

@@ -45,7 +45,7 @@ impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "effects on the real machine; x: impossible there, -: impossible for all")?;
         write!(f, "{:<16}{:>8}", "effect", "well")?;
-        FAULTS.iter().try_for_each(|fault| write!(f, "{fault:>13}"))?;
+        FAULTS.iter().try_for_each(|fault| write!(f, "{fault:>14}"))?;
         let count = |effect, fault| self.0.get(&(effect, fault)).map_or(0, |[real, _]| *real);
         let mut left = Vec::new();
         for effect in EFFECTS {
@@ -53,9 +53,9 @@ impl fmt::Display for Table {
             for fault in FAULTS {
                 let met = count(effect, Some(fault));
                 match (knows(effect, fault), impossible(effect, fault)) {
-                    (false, _) if met == 0 => write!(f, "{:>13}", "-")?,
-                    (_, Some(_)) if met == 0 => write!(f, "{:>13}", "x")?,
-                    _ => write!(f, "{met:>13}")?,
+                    (false, _) if met == 0 => write!(f, "{:>14}", "-")?,
+                    (_, Some(_)) if met == 0 => write!(f, "{:>14}", "x")?,
+                    _ => write!(f, "{met:>14}")?,
                 }
                 if met == 0 && knows(effect, fault) && impossible(effect, fault).is_none() {
                     left.push(format!("{effect} {fault}"));
@@ -80,6 +80,9 @@ pub(crate) fn impossible(effect: Effect, fault: Fault) -> Option<&'static str> {
     use Effect as E;
     use Fault as F;
     Some(match (effect, fault) {
+        (_, F::KilledBetween) => {
+            "a witness hears of effects, not of records: tests/tests/kill_between.rs kills between both"
+        }
         (
             E::RemoveRouter
             | E::RemoveRelay

@@ -117,6 +117,10 @@ impl Machine for SimMachine {
                 self.killed = true;
                 return Ok(Taken::Done);
             }
+            Some(Fault::KilledBetween) => {
+                self.kill_between(step);
+                return Ok(Taken::Done);
+            }
             Some(Fault::Refused) => {
                 self.failed = true;
                 return Err(Stop::Failed(refused()));
