@@ -89,6 +89,11 @@ impl Question {
         self.ticket
     }
 
+    /// The documents that a plan is asked for.
+    pub fn documents(&self) -> &Arc<Documents> {
+        &self.documents
+    }
+
     /// Computes the answer. `look` looks at a port's device.
     pub fn answer(self, mut look: impl FnMut(&Port) -> Result<PortFacts, Failure>) -> Plan {
         let mut blind = None;

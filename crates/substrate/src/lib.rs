@@ -49,5 +49,5 @@ pub use matches::{InterfaceSpec, Match, MatchKind};
 pub use pool::{PoolHandle, PoolMemory, USUAL_SLOTS, Waker};
 pub use ports::{Attacher, PortAttachment, PortMode};
 pub use programs::layout;
-pub use substrate::{Error, Substrate, has_tc};
+pub use substrate::{Error, Parking, Substrate, has_tc};
 pub use table::Table;

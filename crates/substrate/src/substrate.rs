@@ -274,34 +274,9 @@ impl Substrate {
         Ok(self.drained.get_or_init(|| program))
     }
 
-    /// Attaches worker `worker`'s transmit program where it never receives a frame: to a separate
-    /// device in `namespace`, the loopback device for the first worker, one half of a veth pair for
-    /// each other worker. None of them is up: for a received frame the program would run beside the
-    /// worker that kicks, and both would take entries of one list. A live run of an unattached
-    /// program waits 24 ms for RCU each time. The attachment is pinned, as the node may end while
-    /// the switch continues. Each worker has at most one.
-    ///
-    /// # Errors
-    /// The kernel's error.
-    pub fn park(&self, worker: u32, program: &OwnedFd, namespace: &Namespace) -> Result<(), Error> {
-        let what = "parking the transmit program";
-        let device = match worker {
-            0 => 1,
-            _ => {
-                let (name, peer) = (format!("parked{worker}"), format!("unused{worker}"));
-                let end = |name| europa_port::End { namespace, name, mac: None };
-                make_quiet_veth(end(&name), end(&peer), 1500).doing(what)?;
-                device_index(namespace, &name).doing(what)?.ok_or(Error::Full("devices"))?
-            }
-        };
-        let hook = Hook::Xdp(libbpf_sys::XDP_FLAGS_SKB_MODE);
-        let link = europa_port::in_namespace(namespace, || attach(program.as_fd(), device, hook))
-            .doing("entering the transmit program's namespace")?
-            .doing(what)?;
-        let place = self.directory.join(format!("parked-{worker}"));
-        // The program of a switch that has ended.
-        let _ = fs::remove_file(&place);
-        pin(&link, &place).doing("pinning the parked transmit program")
+    /// Attaches transmit programs where they never receive a frame; any thread can.
+    pub fn parking(&self) -> Parking {
+        Parking { directory: self.directory.clone() }
     }
 
     /// The receive programs of `namespace`; loaded at first use.
@@ -335,6 +310,44 @@ impl Substrate {
     /// The state of pool `id`, for statistics.
     pub fn pool_state(&self, id: u32) -> layout::PoolState {
         self.pool_state.get(id)
+    }
+}
+
+/// Attaches transmit programs where they never receive a frame.
+#[derive(Debug)]
+pub struct Parking {
+    directory: PathBuf,
+}
+
+impl Parking {
+    /// Attaches worker `worker`'s transmit program where it never receives a frame: to a separate
+    /// device in `namespace`, the loopback device for the first worker, one half of a veth pair for
+    /// each other worker. None of them is up: for a received frame the program would run beside the
+    /// worker that kicks, and both would take entries of one list. A live run of an unattached
+    /// program waits 24 ms for RCU each time. The attachment is pinned, as the node may end while
+    /// the switch continues. Each worker has at most one.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn park(&self, worker: u32, program: &OwnedFd, namespace: &Namespace) -> Result<(), Error> {
+        let what = "parking the transmit program";
+        let device = match worker {
+            0 => 1,
+            _ => {
+                let (name, peer) = (format!("parked{worker}"), format!("unused{worker}"));
+                let end = |name| europa_port::End { namespace, name, mac: None };
+                make_quiet_veth(end(&name), end(&peer), 1500).doing(what)?;
+                device_index(namespace, &name).doing(what)?.ok_or(Error::Full("devices"))?
+            }
+        };
+        let hook = Hook::Xdp(libbpf_sys::XDP_FLAGS_SKB_MODE);
+        let link = europa_port::in_namespace(namespace, || attach(program.as_fd(), device, hook))
+            .doing("entering the transmit program's namespace")?
+            .doing(what)?;
+        let place = self.directory.join(format!("parked-{worker}"));
+        // The program of a switch that has ended.
+        let _ = fs::remove_file(&place);
+        pin(&link, &place).doing("pinning the parked transmit program")
     }
 }
 

@@ -132,12 +132,10 @@ pub enum Order {
         /// None: no rules.
         filtered_by: Option<FilteredBy>,
     },
-    /// Set the interface of a number in rules. If the interface is removed, the number means none.
-    Way {
-        /// The number in rules.
-        number: u16,
-        /// Its destination.
-        way: Option<Way>,
+    /// Set the interfaces of numbers in rules. If an interface is removed, its number means none.
+    Ways {
+        /// The numbers in rules, with their destinations.
+        ways: Vec<(u16, Option<Way>)>,
     },
     /// A new connection for changes of rules. Descriptor: one end of a connection for
     /// [`FilterOrder`](crate::FilterOrder)s.
