@@ -148,6 +148,23 @@ fn each_decision_of_linux_has_its_line() {
 }
 
 #[test]
+fn labels_and_encapsulations_are_reasons_as_long_as_they_are_there() {
+    let (mut policy, links) = usual();
+    policy.encapsulates = [false, true];
+    assert!(policy.hear_label(Some(100), false) && !policy.hear_label(Some(101), false));
+    assert_eq!(
+        policy.compose(&links).reasons,
+        BTreeSet::from([
+            "MPLS: Linux has a label table".to_owned(),
+            "IPv6 to destinations of routes with an encap: Linux puts a header in front".to_owned()
+        ])
+    );
+    assert!(!policy.hear_label(Some(101), true) && policy.hear_label(Some(100), true));
+    policy.encapsulates = [false; 2];
+    assert_eq!(policy.compose(&links).reasons, BTreeSet::new());
+}
+
+#[test]
 fn what_leaves_has_the_mtu_and_the_address_of_the_device() {
     let (mut policy, mut links) = usual();
     let mut link = links.interface(1).cloned().unwrap();
