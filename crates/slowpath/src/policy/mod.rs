@@ -43,8 +43,8 @@ use crate::message::Link;
 const RULE: &str = "an ip rule asks for more than its destination";
 /// The reason for packets whose source is an address of the router: no other station sends such.
 pub const OWN_SOURCE: &str = "its source is an address of the router";
-/// Packets with labels go to Linux in any case: gates leave to the fast path IPv4 and IPv6 only.
-const LABELS: &str = "MPLS: Linux has a label table";
+/// The reason for packets with labels. They go to Linux in any case: this counts them.
+const LABELS: &str = "Linux has a label table";
 const ENCAPSULATES: &str = "to destinations of routes with an encap: Linux puts a header in front";
 /// Prefixes and addresses of `own` that a gate has room for, beside those of rules.
 const MOST_OWN: [usize; 2] = [16, 4000];
@@ -128,7 +128,7 @@ impl Policy {
             }
         }
         if !self.labels.is_empty() {
-            told.reasons.insert(LABELS.to_owned());
+            told.reasons.insert(format!("MPLS: {LABELS}"));
         }
         for (family, encapsulates) in ["IPv4", "IPv6"].into_iter().zip(self.encapsulates) {
             if encapsulates {
@@ -190,6 +190,9 @@ impl Policy {
                     }
                 }
             }
+        }
+        if !self.labels.is_empty() {
+            let _ = writeln!(text, "mpls {LABELS}");
         }
         for prefix in self.own.iter().filter(|_| self.has_room_for_own()) {
             let _ = writeln!(text, "from {prefix} {OWN_SOURCE}");

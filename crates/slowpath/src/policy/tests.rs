@@ -77,7 +77,7 @@ fn each_decision_of_linux_has_its_line() {
         let kind = kind.into();
         links.add(Link { index: 9, name, kind, takes_all, lower: Some(7), ..Link::default() });
     }
-    let cases: [(&str, Change, &str); 19] = [
+    let cases: [(&str, Change, &str); 20] = [
         ("nothing", |_, _| {}, ""),
         ("not read yet", |p, _| p.closed = Some("because"), "all because\n"),
         ("a hook", |p, _| p.hooks.v6 = Some("a hook"), "ip6 a hook\n"),
@@ -119,6 +119,11 @@ fn each_decision_of_linux_has_its_line() {
             "XDP",
             |_, l| device(l, |link| link.has_program = true),
             "foreign\nall an eBPF program sees frames first\n",
+        ),
+        (
+            "a label",
+            |p, _| assert!(p.hear_label(Some(100), false)),
+            "mpls Linux has a label table\n",
         ),
         ("down", |_, l| device(l, |link| link.up = false), "down\n"),
         ("a sniffer", |_, l| device(l, |link| link.promiscuous = true), "foreign\n"),
