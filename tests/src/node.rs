@@ -57,15 +57,16 @@ impl Node {
             inside: inside.map(Namespace::path),
             folder: tempfile::tempdir().expect("a folder"),
             longest_turn_us: LONGEST_TURN_US,
-            ledgers_checked: AtomicBool::new(std::env::var_os("EUROPA_LEDGERS").is_some()),
+            ledgers_checked: AtomicBool::new(true),
             environment: Vec::new(),
         }
     }
 
-    /// Checks at the end that every lost packet has a cause. With `EUROPA_LEDGERS` in the
-    /// environment every node is checked.
-    pub fn check_ledgers(&self) {
-        self.ledgers_checked.store(true, Ordering::Relaxed);
+    /// Leaves out the check at the end that every lost packet has a cause, for the printed reason
+    /// `why`: its equations cannot hold in this test.
+    pub fn leave_ledgers_out(&self, why: &str) {
+        eprintln!("{}: the counters are not checked at the end: {why}", self.instance);
+        self.ledgers_checked.store(false, Ordering::Relaxed);
     }
 
     /// The same node with another bound for the CPU time of a turn of its loop, for tests with

@@ -51,7 +51,6 @@ impl Net {
             lab.veth((&near, device), (&far, device)).expect("a pair");
         }
         let node = Node::new(None);
-        node.check_ledgers();
         node.up(&documents(&near, run, fast_path));
         Net { node, near, far, _lab: lab }
     }

@@ -13,8 +13,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, SockProtocol, recv};
 
 use super::{Asked, Mirror, MirrorError, forward};
-use crate::device::libc_family::{INET, INET6};
-use crate::message::{Link, RTA_DST, family, kind};
+use crate::message::{INET, INET6, Link, RTA_DST, family, kind};
 use crate::policy::nftables::Hooks;
 use crate::policy::rules::{Rule, Rules};
 use crate::policy::xfrm::Policies;

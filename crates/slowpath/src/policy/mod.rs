@@ -43,6 +43,9 @@ use crate::message::Link;
 const RULE: &str = "an ip rule asks for more than its destination";
 /// The reason for packets whose source is an address of the router: no other station sends these.
 pub const OWN_SOURCE: &str = "its source is an address of the router";
+/// The reason for packets with labels. Linux gets them in any case: this counts them.
+const LABELS: &str = "Linux has a label table";
+const ENCAPSULATES: &str = "to destinations of routes with an encap: Linux puts a header in front";
 /// A gate's room for prefixes and addresses of `own`, in addition to those of rules.
 const MOST_OWN: [usize; 2] = [16, 4000];
 /// Bytes of a frame beside the packet: Ethernet header and a VLAN tag (`is_skb_forwardable` in the
@@ -74,6 +77,10 @@ pub(crate) struct Policy {
     pub(crate) polled: Polled,
     /// Prefixes that no other station has as its source: local and broadcast addresses.
     pub(crate) own: BTreeSet<Ipv4Net>,
+    /// Incoming labels of the label table.
+    pub(crate) labels: BTreeSet<u32>,
+    /// Linux puts a header in front of packets of some IPv4, IPv6 routes.
+    pub(crate) encapsulates: [bool; 2],
     told: HashMap<String, String>,
 }
 
@@ -92,6 +99,21 @@ impl Policy {
         Policy { closed: Some(reason), ..Policy::default() }
     }
 
+    /// Takes in a change of the label table. Returns whether it begins or ceases to have entries.
+    pub(crate) fn hear_label(&mut self, label: Option<u32>, is_gone: bool) -> bool {
+        let was_empty = self.labels.is_empty();
+        match (label, is_gone) {
+            (Some(label), true) => {
+                self.labels.remove(&label);
+            }
+            (Some(label), false) => {
+                self.labels.insert(label);
+            }
+            (None, _) => {}
+        }
+        was_empty != self.labels.is_empty()
+    }
+
     /// The differences since the last time, for each interface.
     pub(crate) fn compose(&mut self, links: &Links) -> Told {
         let mut told = Told::default();
@@ -103,6 +125,14 @@ impl Policy {
                 let text = self.forward(number, is_v4, links, &mut told.reasons);
                 let path = format!("{}.policy", crate::mirror::forward(number, is_v4));
                 told.writes.push((path, text));
+            }
+        }
+        if !self.labels.is_empty() {
+            told.reasons.insert(format!("MPLS: {LABELS}"));
+        }
+        for (family, encapsulates) in ["IPv4", "IPv6"].into_iter().zip(self.encapsulates) {
+            if encapsulates {
+                told.reasons.insert(format!("{family} {ENCAPSULATES}"));
             }
         }
         told.writes.retain(|(path, text)| self.told.get(path) != Some(text));
@@ -160,6 +190,9 @@ impl Policy {
                     }
                 }
             }
+        }
+        if !self.labels.is_empty() {
+            let _ = writeln!(text, "mpls {LABELS}");
         }
         for prefix in self.own.iter().filter(|_| self.has_room_for_own()) {
             let _ = writeln!(text, "from {prefix} {OWN_SOURCE}");

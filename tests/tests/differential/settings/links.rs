@@ -98,6 +98,41 @@ pub(crate) const MASTERS: &[Setting] = &[
     ),
     setting(
         "master",
+        "ip link add vx0 address 02:00:00:00:00:77 type vxlan id 9 dstport 4789 remote fd00:1::9 dev eth1 udp6zerocsumtx udp6zerocsumrx; sysctl -qw net.ipv6.conf.vx0.disable_ipv6=1; ip link set vx0 up; ip addr add 10.9.1.1/24 dev vx0; ip neigh add 10.9.1.7 lladdr 02:77:00:00:00:09 dev vx0",
+        "ip link del vx0",
+    ),
+    setting(
+        "master",
+        "ip link add vx0 address 02:00:00:00:00:77 type vxlan id 9 dstport 4789 local 10.0.1.1 dev eth1; sysctl -qw net.ipv6.conf.vx0.disable_ipv6=1; ip link set vx0 up; ip addr add 10.9.1.1/24 dev vx0; ip neigh add 10.9.1.7 lladdr 02:77:00:00:00:09 dev vx0; bridge fdb append 02:77:00:00:00:09 dev vx0 dst 10.0.1.9",
+        "ip link del vx0",
+    ),
+    setting(
+        "master",
+        "ip link add vx0 address 02:00:00:00:00:77 type vxlan id 9 dstport 4789 remote 10.0.2.9 dev eth2 ttl 3 tos 0x10; sysctl -qw net.ipv6.conf.vx0.disable_ipv6=1; ip link set vx0 up; ip addr add 10.9.1.1/24 dev vx0; ip neigh add 10.9.1.7 lladdr 02:77:00:00:00:09 dev vx0",
+        "ip link del vx0",
+    ),
+    setting(
+        "master",
+        "ip link add red type vrf table 100; ip link set red up; ip link set eth2 master red; ip link set eth1 master red",
+        "ip link del red",
+    ),
+    setting(
+        "master",
+        "ip link add red type vrf table 100; ip link set red up; ip link set eth2 master red; ip route add 10.9.1.0/24 vrf red via 10.0.2.9",
+        "ip link del red",
+    ),
+    setting(
+        "master",
+        "ip link add red type vrf table 100; ip link set red up; ip link set eth2 master red; ip -6 route add fd09:1::/32 vrf red via fd00:2::9",
+        "ip link del red",
+    ),
+    setting(
+        "master",
+        "ip link add red type vrf table 100; ip link set red up; ip link set eth2 master red; ip link set eth0 master red",
+        "ip link del red",
+    ),
+    setting(
+        "master",
         "ip link add red type vrf table 100; ip link set eth2 master red; ip link set red up",
         "ip link del red",
     ),

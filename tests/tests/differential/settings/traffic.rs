@@ -31,6 +31,14 @@ pub(crate) const TC: &[Setting] = &[
     tc("tc qdisc add dev eth2 root pfifo limit 1000", "tc qdisc del dev eth2 root"),
     tc("tc qdisc add dev eth1 root pfifo_fast", "tc qdisc del dev eth1 root"),
     tc(
+        "tc qdisc add dev eth0 root tbf rate 10mbit burst 3000 limit 20000",
+        "tc qdisc del dev eth0 root",
+    ),
+    tc(
+        "tc qdisc add dev eth2 root tbf rate 200kbit burst 1600 limit 3000",
+        "tc qdisc del dev eth2 root",
+    ),
+    tc(
         "tc qdisc add dev eth2 root tbf rate 1mbit burst 2000 latency 2s",
         "tc qdisc del dev eth2 root",
     ),
