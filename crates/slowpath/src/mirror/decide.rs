@@ -325,6 +325,8 @@ impl Mirror {
             .filter_map(|number| Some(self.links.interface(number)?.name.clone()))
             .collect();
         self.is_policy_dirty |= self.policy.polled.read(names.iter().map(String::as_str));
+        let devices = self.links.interfaces().map(|(device, _)| device);
+        self.is_policy_dirty |= self.policy.programs.read(devices);
     }
 
     /// Requests the numbers of packets that went to Linux, with reasons.
