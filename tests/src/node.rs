@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::command::{Output, Process};
 use crate::namespace::Namespace;
-use crate::skip::europa;
+use crate::skip::{europa, patience};
 
 /// No turn of the node's loop takes more CPU time than this, in microseconds. The node counts turns
 /// over its goal of 5 ms. This bound is higher, because tests run hardly optimised programs on slow
@@ -56,7 +56,7 @@ impl Node {
             instance: format!("e{}-{number}", std::process::id()),
             inside: inside.map(Namespace::path),
             folder: tempfile::tempdir().expect("a folder"),
-            longest_turn_us: LONGEST_TURN_US,
+            longest_turn_us: LONGEST_TURN_US * u64::from(patience()),
             ledgers_checked: AtomicBool::new(true),
             environment: Vec::new(),
         }
@@ -94,7 +94,7 @@ impl Node {
     /// Runs `europa` for this node, and ignores its result.
     #[allow(clippy::missing_panics_doc, reason = "stands at the type")]
     pub fn attempt(&self, arguments: &[&str]) -> Output {
-        self.start(arguments).wait(Duration::from_secs(90)).expect("europa ends")
+        self.start(arguments).wait(Duration::from_secs(90) * patience()).expect("europa ends")
     }
 
     /// Starts `europa` for this node.
