@@ -37,7 +37,7 @@ pub struct StaticRoute {
     pub interface: Option<String>,
 }
 
-/// A neighbour that is not asked for.
+/// A static neighbour: the router sends no requests for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticNeighbour {
     /// Its address.

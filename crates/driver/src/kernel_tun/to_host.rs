@@ -64,7 +64,7 @@ impl ToHost {
         while let Some(interface) = batch.iter().next().map(Packet::interface) {
             let same = batch.iter().take_while(|packet| packet.interface() == interface).count();
             for packet in batch.drain_front(same) {
-                // A run is no longer than the batch it is taken from.
+                // The batch has room: the run is not longer than the batch it comes from.
                 let _ = run.push(packet);
             }
             self.give(usize::from(interface), &mut run, context);

@@ -4,8 +4,8 @@
 //! `ICMPPingResponder()`
 //!
 //! ## Ports
-//! One input, one output, push or pull. A second, push output, if connected, gets all packets
-//! that are no echo requests; else they are dropped.
+//! One input, one output, push or pull. A second, push output, if connected, gets all packets that
+//! are no echo requests; else they are dropped.
 //!
 //! ## Description
 //! Expects IP packets with their header annotations set. Turns ICMP echo requests into

@@ -84,7 +84,7 @@ pub(crate) struct FromIPSummaryDump {
     offset_ns: Option<i128>,
     /// Time of the next packet.
     due_ns: u64,
-    /// Whether it has reported that the end was reached.
+    /// Whether the element has reported that the end was reached.
     told: bool,
     names: Names,
 }
@@ -452,7 +452,7 @@ impl Element for FromIPSummaryDump {
         fill(max, batch, || self.next(context));
     }
 
-    // Goes on in the same file where the other one is.
+    // Continues in the same file at the position of the old element.
     keep! { this, old if (&old.name, &old.data) == (&this.name, &this.data);
         input, fields, order, line, binary, aggregate, offset_ns, due_ns, complained, told, ready;
         then {

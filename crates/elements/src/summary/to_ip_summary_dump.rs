@@ -179,7 +179,7 @@ impl ToIPSummaryDump {
 
     fn flush(&mut self) {
         if let Some(file) = &mut self.file {
-            // No handler can report it any more.
+            // There is no handler left that could report an error.
             let _ = file.flush();
         }
     }
@@ -234,7 +234,7 @@ impl Element for ToIPSummaryDump {
     fn push(&mut self, _: usize, batch: &mut Batch, context: &mut Context<'_>) {
         for packet in batch.iter_mut() {
             if let Err(error) = self.write_packet(packet) {
-                // Once is enough: the disk will not empty itself.
+                // Reports the error once: a full disk stays full.
                 context.log(&format!("{}: {error}", self.name));
                 self.file = None;
             }

@@ -52,7 +52,7 @@ pub(crate) struct TimeFilter {
     begun: Time,
     stop: bool,
     end_call: Option<HandlerCall>,
-    /// Whether it has reported that the end was reached.
+    /// Whether the element has reported that the end was reached.
     told: bool,
 }
 

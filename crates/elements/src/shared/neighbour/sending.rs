@@ -65,7 +65,7 @@ impl<A: Address> Neighbours<A> {
         context: &mut Context<'_>,
     ) {
         let now_ns = context.now_ns();
-        // Packets to the same next hop follow each other.
+        // Successive packets often have the same next hop.
         let (mut last, mut known) = (None, None);
         batch.filter(
             |packet| {
