@@ -136,7 +136,7 @@ impl Context<'_> {
                 }
             };
             if let Some((_, lane)) = lane {
-                // As many as come from one batch fit into another.
+                // A batch has room for the packets of another batch.
                 let _ = lane.push(packet);
             }
         }

@@ -15,7 +15,7 @@
 //!
 //! ## Handlers
 //! - `rate` (read, write): RATE.
-//! - `reset` (write): starts the rate again.
+//! - `reset` (write): forgets past packets, so that the rate starts anew.
 //!
 //! ## See also
 //! `BandwidthShaper`, `RatedUnqueue`, `DelayShaper`
@@ -52,7 +52,7 @@ impl Element for Shaper {
             left -= 1;
         }
         if self.gaps.rate > 0 && !self.gaps.allows(now_ns) {
-            // The pulling element may be asleep then.
+            // The pulling element may be asleep at that time.
             context.schedule(0, self.gaps.next_ns());
         }
     }
