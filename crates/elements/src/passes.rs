@@ -116,7 +116,7 @@ macro_rules! stages {
                     false => None,
                 };)*
                 // This branch is never taken: members never change their class. It tells the
-                // compiler that there is a member.
+                // compiler that the member exists.
                 $(if EXACT >> $number & 1 == 1 && $name.is_none() {
                     return Some((0, Verdict::ALONE.code(0)));
                 })*

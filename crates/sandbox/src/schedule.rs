@@ -37,7 +37,7 @@ pub fn only_when_idle() -> Result<(), SandboxError> {
 
 fn become_of(policy: i32) -> nix::Result<()> {
     let parameters = libc::sched_param { sched_priority: 0 };
-    // SAFETY: the parameters live through the call, which changes no memory of ours.
+    // SAFETY: the parameters exist during the call, which changes no memory of this process.
     let result = unsafe { libc::sched_setscheduler(0, policy, &parameters) };
     Errno::result(result).map(drop)
 }

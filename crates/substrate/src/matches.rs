@@ -42,7 +42,7 @@ pub struct Match {
 /// A router's interface in the substrate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceSpec {
-    /// The router's own number of the interface.
+    /// The router's own number for the interface.
     pub local: u32,
     /// VLAN whose tag is removed and added; 0 for none.
     pub vlan: u16,

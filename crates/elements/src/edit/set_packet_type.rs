@@ -7,7 +7,7 @@
 //! One input, one output, push or pull.
 //!
 //! ## Description
-//! Sets the packet type, which says for whom the packet was on its link.
+//! Sets the packet type: which stations on its link the packet is for.
 //!
 //! ## Arguments
 //! - TYPE: `HOST`, `BROADCAST`, `MULTICAST`, `OTHERHOST`, `OUTGOING`, `LOOPBACK` or `FASTROUTE`.

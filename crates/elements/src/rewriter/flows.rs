@@ -45,8 +45,8 @@ impl std::fmt::Display for FlowId {
     }
 }
 
-/// The part of a flow's key besides addresses and ports: the protocol in the lower byte, and in the
-/// upper byte the number of the rewriter among those that share a table.
+/// The remaining part of a flow's key, without addresses and ports: the protocol in the lower byte,
+/// and in the upper byte the number of the rewriter among those that share a table.
 pub(crate) type Space = u16;
 
 /// A flow and its rewriting.

@@ -14,7 +14,7 @@
 //!
 //! ## Handlers
 //! - `rate` (read, write): RATE.
-//! - `reset` (write): forgets past packets, so that the rate starts anew.
+//! - `reset` (write): forgets past packets, and starts the rate again.
 //!
 //! ## See also
 //! `Shaper`, `RatedUnqueue`, `DelayShaper`

@@ -15,7 +15,7 @@
 //!
 //! ## Handlers
 //! - `rate` (read, write): RATE.
-//! - `reset` (write): forgets past packets, so that the rate starts anew.
+//! - `reset` (write): forgets past packets, and starts the rate again.
 //!
 //! ## See also
 //! `BandwidthShaper`, `RatedUnqueue`, `DelayShaper`

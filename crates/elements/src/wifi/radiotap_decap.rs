@@ -8,8 +8,8 @@
 //!
 //! ## Description
 //! Removes the radiotap header before an IEEE 802.11 frame, as monitor interfaces deliver it. It
-//! also removes the frame's checksum if the header says that there is one. It records signal,
-//! noise, rate, damage and retries as annotations. Packets without a valid header pass unchanged.
+//! also removes the frame's checksum if the header announces one. It records signal, noise, rate,
+//! damage and retries as annotations. Packets without a valid header pass unchanged.
 //!
 //! ## Arguments
 //! - DEBUG (keyword): accepted as in Click, without effect.

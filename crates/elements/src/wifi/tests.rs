@@ -265,7 +265,7 @@ fn what_a_radio_says_is_noted() {
     let mut filter = Bench::new("FilterPhyErr", &[]);
     assert_eq!(filter.push_packets(0, vec![packet]).len(), 0);
     assert_eq!(filter.router.read("e.drops", ""), Ok("1".into()));
-    // Versions and lengths that are not right.
+    // Headers with a wrong version or length.
     for (at, value) in [(0, 1), (2, 12), (2, 200), (7, 0x80)] {
         let mut bad = frame.clone();
         bad[at] = value;
@@ -340,7 +340,7 @@ fn rates_are_noted_by_what_came_of_frames() {
     assert_eq!(Extra::of(&send(0, to(0xff))).rates[0], 2);
     send(0, to(2));
     for _ in 0..3 {
-        // Every one is lost at the highest rate: the next is tried.
+        // Every frame at the highest rate is lost: the element tries the next rate.
         let mut lost = to(2);
         let mut extra = Extra::EMPTY;
         (extra.flags, extra.rates[0]) = (super::extra::FAILED, 22);

@@ -18,7 +18,7 @@ pub(super) const CLOSED: u8 = 3;
 /// Protocol and two addresses, the smaller first.
 pub(super) type Hosts = (u8, u32, u32);
 
-/// What a packet says about its flow.
+/// The facts that a packet shows about its flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) hosts: Hosts,

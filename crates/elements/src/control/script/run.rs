@@ -156,7 +156,8 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         }
     }
 
-    /// Jumps to instruction `to`; the pauses from there up to `before` start anew.
+    /// Jumps to instruction `to`; the pauses from there up to `before` count from the beginning
+    /// again.
     pub(super) fn jump(&mut self, to: usize, before: usize) {
         for instruction in self.program.iter_mut().take(before).skip(to) {
             if let Action::Pause { seen, .. } = &mut instruction.action {
@@ -201,7 +202,7 @@ impl<const DRIVER: bool> Scripted<DRIVER> {
         if newline && !out.ends_with('\n') {
             out.push('\n');
         }
-        // The script continues if nobody reads its output.
+        // The script continues if no process reads its output.
         drop(match &mut file {
             Some(file) => file.write_all(out.as_bytes()),
             None => {
