@@ -46,7 +46,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// The first resource that is lacking.
+/// The first resource that is missing.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 #[error("{wanted} {resource} are wanted, {left} are left")]
 pub struct Lack {
@@ -94,7 +94,7 @@ impl Budget {
     /// Admits a flow, or changes the one of this number; an error changes nothing.
     ///
     /// # Errors
-    /// The first resource that is lacking.
+    /// The first resource that is missing.
     pub fn admit(&mut self, id: FlowId, flow: Flow) -> Result<Need, Lack> {
         let need = self.ask(id, &flow)?;
         self.flows.insert(id, (flow, need));
@@ -104,7 +104,7 @@ impl Budget {
     /// The needs of a flow, if it fits.
     ///
     /// # Errors
-    /// The first resource that is lacking.
+    /// The first resource that is missing.
     pub fn ask(&self, id: FlowId, flow: &Flow) -> Result<Need, Lack> {
         let machine = &self.machine;
         let need = Need::of(flow, machine);

@@ -158,7 +158,7 @@ impl Batch {
 
     /// Like [`Batch::filter`] from packet `start` on, with more results of `judge`. 0 keeps the
     /// packet. A number with the top bit, [`STOP`], ends the loop. Any other number is passed to
-    /// `rejected` with the packet. It is for batches of which most packets are kept: each rejected
+    /// `rejected` with the packet. It is for batches in which most packets are kept: each rejected
     /// packet moves those after it, so the loop needs only one register for counting.
     ///
     /// If the loop was ended, returns the number of kept packets and the result. The packet that

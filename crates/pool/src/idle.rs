@@ -58,7 +58,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// The pace for `active` pollers with recent work, of which `busy` have much work, and this
+    /// The pace for `active` pollers with recent work, `busy` pollers with much work, and this
     /// number of cores.
     pub fn among(active: u32, busy: u32, cores: u32) -> Self {
         let pollers = if active > cores.saturating_mul(MANY) { active } else { busy };
@@ -176,7 +176,7 @@ impl Idle {
         if self.looks == 0 { Rest::Yield } else { Rest::Look }
     }
 
-    /// Notes that there is no work at time `now`: another process has to act first.
+    /// Notes the lack of work at time `now`: another process has to act first.
     pub fn give_way(&mut self, now: Instant, pace: Pace) -> Rest {
         Rest::Nap(self.nap(now, 0, pace.nap))
     }

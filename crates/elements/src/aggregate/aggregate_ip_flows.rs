@@ -256,8 +256,8 @@ impl AggregateIPFlows {
     }
 }
 
-/// Sends packets on from the head of the queue: those that wait for nothing, have waited too long,
-/// or are too many. Returns how many it sent.
+/// Sends packets on from the head of the queue: those that need not wait, have waited too long, or
+/// are too many. Returns how many it sent.
 fn release(pair: &mut Pair, since_ns: i64, most: usize, context: &mut Context<'_>) -> usize {
     let before = pair.held.len();
     while let Some((head, seen)) = pair.held.front()

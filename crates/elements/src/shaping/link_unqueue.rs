@@ -66,7 +66,7 @@ impl LinkUnqueue {
             for packet in batch.drain() {
                 let bytes = packet.len() as u64 + u64::from(packet.extra_length());
                 let bits_ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.bandwidth.max(1));
-                // A packet that waited follows at once. After a pause the line starts anew.
+                // A packet that waited follows at once. After a pause the line starts again.
                 let start_ns = match std::mem::replace(&mut self.follows, true) {
                     true => self.free_ns,
                     false => now_ns,
@@ -204,7 +204,7 @@ mod tests {
         }
         assert_eq!(arrivals, [11, 21]);
         router.write("l.latency", "50ms").unwrap();
-        // After a pause the line starts anew, although the last packet is still on it.
+        // After a pause the line starts again, although the last packet is still on it.
         let mut arrivals = Vec::new();
         for millisecond in 100..180 {
             if [100, 115].contains(&millisecond) {

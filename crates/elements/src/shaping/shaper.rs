@@ -14,7 +14,8 @@
 //! - RATE: packets a second.
 //!
 //! ## Handlers
-//! - `rate` (read, write): RATE.
+//! - Lets packets be pulled at most at RATE, at even intervals. Whenever none is due for output 0,
+//!   packets can be pulled by output 1, if it is connected.
 //! - `reset` (write): forgets past packets, and starts the rate again.
 //!
 //! ## See also

@@ -255,7 +255,7 @@ impl FromIPSummaryDump {
         let mut head = [0; 4];
         input.read_exact(&mut head).ok()?;
         let head = u32::from_be_bytes(head);
-        // The length is limited to what is left of the file, as it may be wrong.
+        // The length may be wrong, so it is limited to the rest of the file.
         let length = u64::from(head & 0x7fff_ffff).checked_sub(4)?;
         input.take(length).read_to_end(&mut bytes).ok()?;
         (bytes.len() as u64 == length).then_some((head >> 31 != 0, bytes))

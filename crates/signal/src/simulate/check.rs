@@ -156,8 +156,8 @@ impl Network {
         self.check_timers(number)
     }
 
-    /// The reservations equal the sum of the LSPs' states: shared ones count the maximum, others the
-    /// sum.
+    /// The reservations equal the sum of the LSPs' states. For shared reservations the maximum
+    /// counts.
     fn check_shares(&self, number: usize) -> Result<(), String> {
         let node = &self.nodes[number];
         let Some(signaller) = &node.signaller else { return Ok(()) };

@@ -363,7 +363,7 @@ impl Connection {
         }
     }
 
-    /// Notes that there is no peer, with the reason.
+    /// Notes the lack of a peer, with the reason.
     fn missed(&mut self, reason: &str, context: &mut Context<'_>) {
         context.unwatch(PEER, Interest::Read);
         context.unwatch(INTERRUPT, Interest::Read);
