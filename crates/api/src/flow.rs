@@ -17,9 +17,9 @@ use crate::values::{Name, Rate};
 pub struct Flow {
     /// Its name.
     pub name: At<Name>,
-    /// The slice whose router it begins at.
+    /// The slice of the flow's first router.
     pub slice: At<Name>,
-    /// The router where it begins: a name within the slice.
+    /// The flow's first router: a name within the slice.
     pub from: At<Name>,
     /// Where it ends: a router of the slice by name, or an address of any router.
     pub to: At<String>,

@@ -13,7 +13,7 @@ use crate::accepted::Commit;
 pub struct Stored {
     /// Its key.
     pub key: Key,
-    /// Its rank among all documents: routers are started in this order.
+    /// The document's rank among all documents: routers are started in this order.
     pub order: u64,
     /// Number of its changes, counted from 1.
     pub generation: u64,

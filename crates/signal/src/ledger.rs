@@ -201,7 +201,7 @@ impl Ledger {
         })
     }
 
-    /// The reservations on an interface, group by group.
+    /// The groups with resources on an interface.
     #[cfg(test)]
     pub(crate) fn charges(&self, interface: InterfaceId) -> impl Iterator<Item = Demand> {
         self.links.get(&interface).into_iter().flatten().filter_map(|(_, members)| members.charged)

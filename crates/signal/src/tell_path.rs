@@ -142,8 +142,8 @@ impl Signaller {
         }
     }
 
-    /// A state was refused, here or further on: it is sent in full after R, even if the neighbour's
-    /// refreshes are rarer.
+    /// A state was refused, here or further on. It is sent in full after R, even if this neighbour
+    /// gets fewer refreshes.
     pub(crate) fn tell_later(&mut self, via: Adjacency, lsp: LspKey, side: Side) {
         // If the refusal arrives before the acknowledgement, the state would then only be refreshed
         // by its id.

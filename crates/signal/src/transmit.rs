@@ -143,7 +143,8 @@ impl Signaller {
         }
     }
 
-    /// The refresh period that a neighbour is told, and at which its state is refreshed.
+    /// The refresh period that this node announces to a neighbour, and uses for the neighbour's
+    /// state.
     pub(crate) fn refresh_period(&self, via: Adjacency) -> Duration {
         match self.config.independent_refresh {
             Some(period) if self.is_independent(via) => period,

@@ -106,7 +106,7 @@ pub struct FlowPlan {
     /// Hops in order. The routes lead to a hop that is no neighbour. Empty: the path follows the
     /// routes.
     pub path: Vec<HopPlan>,
-    /// The treatment of its packets while it has no path.
+    /// The treatment of the flow's packets while it has no path.
     pub while_down: WhileDown,
     /// Destinations whose packets it carries.
     pub prefixes: Vec<IpNet>,

@@ -75,7 +75,7 @@ impl Network {
         self.check_refusal(head, key)
     }
 
-    /// An LSP that is not up has been refused recently.
+    /// Checks that an LSP that is not up has been refused recently.
     fn check_refusal(&self, head: usize, key: &LspKey) -> Result<(), String> {
         let wanted = &self.nodes[head].wanted[key];
         let of_late = self.plan.refresh.as_secs() * 5 * SECOND;
