@@ -17,7 +17,7 @@ pub struct Stored {
     pub order: u64,
     /// Number of its changes, counted from 1.
     pub generation: u64,
-    /// When it was changed last, as RFC 3339 has it.
+    /// The time of the last change, as RFC 3339 writes it.
     pub changed: String,
     /// The document, as JSON.
     pub document: String,

@@ -33,7 +33,7 @@ pub use hold::hold;
 pub struct Inside {
     /// The host's name, which its programs have as host name.
     pub host: String,
-    /// The file of its network namespace.
+    /// The file of the host's network namespace.
     pub namespace: PathBuf,
     /// Variables of its programs.
     #[serde(default)]

@@ -54,7 +54,7 @@ pub struct RouterPlan {
     pub routes: Vec<RoutePlan>,
     /// R of RFC 2205, in nanoseconds.
     pub refresh_ns: u64,
-    /// Interval of Hellos, in nanoseconds; 0 sends none.
+    /// Interval of Hellos, in nanoseconds; 0 means that none are sent.
     pub hello_ns: u64,
     /// The label that it assigns as the last router of a path.
     pub egress: Egress,
@@ -176,7 +176,7 @@ pub struct HopState {
     pub router: String,
     /// The label of arriving packets; `None` at the head, and after the last label was removed.
     pub incoming: Option<u32>,
-    /// The interface that they leave by.
+    /// The interface by which packets leave.
     pub interface: Option<String>,
     /// The next hop's address.
     pub via: Option<IpAddr>,
@@ -187,7 +187,7 @@ pub struct HopState {
 /// An error, as an RFC numbers it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ErrorState {
-    /// The router that found it: its name within the slice, or its address.
+    /// The router that found the error: its name within the slice, or its address.
     pub router: String,
     /// The error code.
     pub code: u8,

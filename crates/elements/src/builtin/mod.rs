@@ -33,7 +33,7 @@ pub struct Interface {
     pub mac: MacAddr,
     /// Longest IP packet in bytes, without the Ethernet header.
     pub mtu: u32,
-    /// Its addresses with the prefix lengths of their subnets.
+    /// The interface's addresses with the prefix lengths of their subnets.
     pub addresses: Vec<IpNet>,
 }
 

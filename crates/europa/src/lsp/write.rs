@@ -20,10 +20,10 @@ use crate::up::{Progress, client, print};
 pub(crate) struct CreateArgs {
     /// The flow's name.
     flow: String,
-    /// The slice of the flow's first router.
+    /// The slice of the router where the flow begins.
     #[arg(long, add = ArgValueCompleter::new(complete::slices))]
     slice: String,
-    /// The flow's first router: a name within the slice.
+    /// The router where the flow begins: a name within the slice.
     #[arg(long, value_name = "ROUTER")]
     from: String,
     /// The end: a router of the slice by name, or an address.

@@ -40,7 +40,8 @@ impl<'a> Caged<'a> {
         Caged { filter, json, left: count, next: 1, followed: HashMap::new() }
     }
 
-    /// Handles a packet of a router's program. Returns whether it is one.
+    /// Handles a captured packet of the router's program. Returns whether it belongs to that
+    /// program.
     pub(super) fn packet(&mut self, session: &Session, packet: &Packet) -> io::Result<bool> {
         if packet.frame == 0 {
             return Ok(false);
