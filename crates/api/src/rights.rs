@@ -15,7 +15,7 @@ use crate::user::Role;
 
 use self::problems::{admins, in_use, name_place, not_allowed, too_low};
 
-/// The rights of a user who is no admin.
+/// The rights of a user without the admin right.
 pub struct Rights<'a> {
     stored: &'a Documents,
     roles: &'a BTreeMap<String, Role>,

@@ -21,7 +21,7 @@ const MOST_MTU: u32 = 9216;
 /// Interfaces by the node's old name, in the order of the links.
 type Interfaces = BTreeMap<String, Vec<(String, Interface)>>;
 
-/// The text, the slice's name, and the nodes that are objects in it.
+/// The text, the slice's name, and the lab's nodes that are objects in it.
 type Written = (String, String, Vec<LabNode>);
 
 /// Writes the documents.
@@ -51,7 +51,7 @@ pub(crate) fn write(
         }
         let [a, b] = &link.ends;
         let link_name = link_names.new_one(&format!("{}-{}", a.node, b.node));
-        // The programs at its ends set addresses.
+        // The programs at the link's ends set addresses.
         cables += &format!("---\nkind: link\nname: {link_name}\naddresses: none\n");
         for end in &link.ends {
             let name = interface(&end.interface);
@@ -146,7 +146,7 @@ pub(crate) fn write(
     (out, slice, known_nodes)
 }
 
-/// A bridge is a router that bridges.
+/// A bridge becomes a router that bridges.
 fn bridge(name: &str, slice: &str, own: &[(String, Interface)]) -> String {
     let mut out = format!("kind: router\nname: {name}\nslice: {slice}\ninterfaces:\n");
     for (name, interface) in own {
@@ -156,7 +156,7 @@ fn bridge(name: &str, slice: &str, own: &[(String, Interface)]) -> String {
     out + "fast_path: {builtin: bridge}\n"
 }
 
-/// The results of `exec` apart from addresses.
+/// The results of `exec` without addresses.
 struct Commands {
     routes: Vec<String>,
     gateways: Vec<std::net::IpAddr>,
@@ -189,8 +189,8 @@ fn changes_network(command: &str) -> bool {
     several || !harmless.iter().any(|name| first.starts_with(name))
 }
 
-/// Whether a next hop is in the subnet of an interface; a route whose next hop needs an address
-/// from a command must be set after that command.
+/// Whether a next hop is in the subnet of an interface. If a command adds that address, the route
+/// must be set after the command.
 fn is_near(own: &[(String, Interface)], via: Option<IpAddr>) -> bool {
     let Some(via) = via else { return true };
     let link_local = matches!(via, IpAddr::V6(via) if via.is_unicast_link_local());
@@ -200,7 +200,7 @@ fn is_near(own: &[(String, Interface)], via: Option<IpAddr>) -> bool {
 }
 
 impl Commands {
-    /// Takes the fields that a host's document also has. Returns whether all of the command was
+    /// Takes the fields that a host's document also has. Returns whether the whole command was
     /// taken.
     fn takes(&mut self, own: &mut [(String, Interface)], meaning: &Meaning) -> bool {
         let has = |own: &[(String, Interface)], on: &Option<String>| {
@@ -268,7 +268,7 @@ fn router(
             }
             Meaning::Management => not_needed(node, *line, command, notes),
             Meaning::Up(on) if own.iter().any(|(name, _)| *name == interface(&on)) => {}
-            // Routes belong to Linux, where FRR may also set them.
+            // The routes belong to Linux, where FRR may also set routes.
             _ => lines.push(command.clone()),
         }
     }
@@ -278,7 +278,7 @@ fn router(
     out + &frr::slow_path(node, folder, (&devices, &lines), notes)
 }
 
-/// Notes that a command about the management network is left out.
+/// Notes that a command about the management network is omitted.
 fn not_needed(node: &Node, line: u64, command: &str, notes: &mut Notes) {
     let name = &node.name;
     let message = format!("node {name}: {command:?} is not needed: there is no management network");
@@ -345,7 +345,7 @@ fn host(
     out
 }
 
-/// Files of the topology that a host has at other paths.
+/// Files of the topology that a host sees at other paths.
 fn binds(node: &Node, folder: &Path, notes: &mut Notes) -> Vec<String> {
     let mut binds = Vec::new();
     for (line, bind) in &node.binds {

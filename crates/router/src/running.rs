@@ -142,7 +142,7 @@ impl Running {
         };
         (self.log.borrow_mut())(&warnings);
         lend(&self.log, &mut new);
-        // Packets in the old graph are processed to their end.
+        // The old graph finishes its packets first.
         for _ in 0..self.inline.map_or(MOST_ROUNDS, |_| MOST_ROUNDS_INLINE) {
             if !self.router.is_busy() {
                 break;

@@ -74,7 +74,7 @@ pub struct Record {
     pub cause: u8,
     /// How it passed.
     pub way: Way,
-    /// The same in all records of a frame of a kernel router's program; else 0.
+    /// The same number in all records of a frame of a kernel router's program; otherwise 0.
     pub frame: u64,
 }
 
