@@ -1,4 +1,4 @@
-//! Chooses the tuple of a rule, so that there are few tuples with short chains.
+//! Chooses the tuple of a rule, with the aim of few tuples with short chains.
 //!
 //! After TupleMerge (Daly, Bruschi, Linguaglossa, Pontarelli, Rossi, Tollet, Torng and Yourtchenko,
 //! 2019), but independent of the meaning of bits. A rule may be in any tuple whose mask is

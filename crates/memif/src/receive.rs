@@ -279,8 +279,8 @@ fn pass(segments: &[Chunk<'_>], bytes: usize, take: &mut impl FnMut(Frame<'_>)) 
     Some(bytes)
 }
 
-/// Passes on a frame in several descriptors, of which there are at most `left`. Sets `used` to
-/// their number: all of them if the frame's end is missing.
+/// Passes on a frame in several descriptors, at most `left` of them. Sets `used` to their number:
+/// all of them if the frame's end is missing.
 #[inline(never)]
 fn chain<const OWN: bool>(
     parts: &Parts<'_>,

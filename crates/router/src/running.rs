@@ -1,4 +1,4 @@
-//! A graph on a packet pool, and the node's orders to it: in a process of its own, or inside the
+//! A graph on a packet pool, which carries out the node's orders: in its own process, or inside the
 //! switch.
 
 use std::cell::RefCell;
@@ -17,10 +17,10 @@ use crate::graph::{self, More};
 use crate::orders::{Answer, Inline, Order, Start};
 use crate::process::RouterError;
 
-/// Most rounds that a graph gets to finish its packets before another one runs. A graph in which
-/// packets circulate never finishes.
+/// Most rounds that a graph gets to finish its packets before another graph replaces it. A graph in
+/// which packets circulate never finishes.
 const MOST_ROUNDS: usize = 64;
-/// The same inside the switch, where other routers wait.
+/// The same limit inside the switch, where other routers wait.
 const MOST_ROUNDS_INLINE: usize = 16;
 
 /// Writes lines to the router's log. A full log is no reason to end.

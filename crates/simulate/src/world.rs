@@ -28,7 +28,7 @@ pub(crate) struct SimDevice {
 /// A port, as the kernel has it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SimPort {
-    /// The document that it was made from.
+    /// The document from which the port was made.
     pub(crate) document: Port,
     /// The abilities of its device.
     pub(crate) needs: Needs,

@@ -14,7 +14,7 @@ use nix::unistd::write;
 use super::from_host::{FromHost, Shared};
 use super::{ETHERNET, TAG};
 
-/// An Ethernet header of which Linux uses only the type.
+/// An Ethernet header; Linux uses only its type.
 const HEADER: [u8; ETHERNET] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x08, 0x00];
 
 /// The destination of packets.
