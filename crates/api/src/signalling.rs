@@ -46,7 +46,7 @@ pub struct RsvpTe {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Egress {
-    /// No label: the router before the last removes it.
+    /// No label: the last but one router removes it.
     #[default]
     ImplicitNull,
     /// 0 of IPv4, 2 of IPv6.

@@ -62,7 +62,7 @@ pub struct Packet {
     pub way: Way,
     /// Why it was dropped, if it was.
     pub drop: Option<&'static str>,
-    /// The same number in all records of a frame of a kernel router's program; otherwise 0.
+    /// A number that all records of one frame share, for a kernel router's program; otherwise 0.
     pub frame: u64,
     /// Its first bytes.
     pub data: Vec<u8>,
