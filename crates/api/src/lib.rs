@@ -1,8 +1,8 @@
 //! Types of Europa's YAML, shared by the command line, the node and the schema.
 //!
-//! A configuration is a set of small documents, separated by `---`, each with a `kind`
-//! and a `name`. [`load`] reads files and [`parse`] texts; both return the [`Documents`]
-//! or every mistake that was found, each with its place. [`schema`] is the JSON Schema.
+//! A configuration is a set of small documents, separated by `---`, each with a `kind` and a
+//! `name`. [`load`] reads files, and [`parse`] reads texts. Both return the [`Documents`], or every
+//! mistake that was found, each with its place. [`schema`] is the JSON Schema.
 //!
 //! ```
 //! use europa_api::{Source, parse};

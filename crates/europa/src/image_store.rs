@@ -1,15 +1,16 @@
-//! Images in the stores of Docker, Podman and containerd, saved as archives.
+//! Saves images from the stores of Docker, Podman and containerd as archives.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// Where archives lie, by the number that the store has for the image's content.
+/// The folder of archives, which are named by the digest that the store has for the image's
+/// content.
 const CACHE: &str = "/var/cache/europa/images";
 
-/// A program with a store: how it tells an image's number, and how it saves the image. `IMAGE` and
-/// `FILE` stand for the name and the archive.
+/// A program with an image store: how it prints an image's digest, and how it saves the image.
+/// `IMAGE` and `FILE` stand for the name and the archive.
 struct Store {
     program: &'static str,
     number: Number,
@@ -47,9 +48,10 @@ const STORES: [Store; 5] = [
     },
 ];
 
-/// The archive of an image that a store of this machine has. It is saved if it was not before.
+/// The archive of an image that a store of this machine contains. The image is saved unless this
+/// was done before.
 pub(crate) fn find(image: &str) -> Option<PathBuf> {
-    // A name that begins like an option is none.
+    // A text that begins like an option is no image name.
     let is_name =
         !image.is_empty() && !image.starts_with('-') && !image.contains(char::is_whitespace);
     STORES.iter().filter(|_| is_name).find_map(|store| store.find(image))

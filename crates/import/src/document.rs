@@ -19,7 +19,7 @@ const MOST_MTU: u32 = 9216;
 /// Interfaces by the node's old name, in the order of the links.
 type Interfaces = BTreeMap<String, Vec<(String, Interface)>>;
 
-/// The text, the slice's name, and the nodes that are objects in it.
+/// The text, the slice's name, and the lab's nodes that are objects in it.
 type Written = (String, String, Vec<LabNode>);
 
 /// Writes the documents.
@@ -49,7 +49,7 @@ pub(crate) fn write(
         }
         let [a, b] = &link.ends;
         let link_name = link_names.new_one(&format!("{}-{}", a.node, b.node));
-        // The programs at its ends set addresses.
+        // The programs at the link's ends set addresses.
         cables += &format!("---\nkind: link\nname: {link_name}\naddresses: none\n");
         for end in &link.ends {
             let name = interface(&end.interface);
@@ -144,7 +144,7 @@ pub(crate) fn write(
     (out, slice, known_nodes)
 }
 
-/// A bridge is a router that bridges.
+/// A bridge becomes a router that bridges.
 fn bridge(name: &str, slice: &str, own: &[(String, Interface)]) -> String {
     let mut out = format!("kind: router\nname: {name}\nslice: {slice}\ninterfaces:\n");
     for (name, interface) in own {
@@ -187,7 +187,7 @@ fn router(
             }
             Meaning::Management => notes.not_needed(&node.name, *line, command),
             Meaning::Up(on) if own.iter().any(|(name, _)| *name == interface(&on)) => {}
-            // Routes belong to Linux, where FRR may also set them.
+            // The routes belong to Linux, where FRR may also set routes.
             _ => lines.push(command.clone()),
         }
     }

@@ -42,7 +42,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::node::Kind;
 
-/// A configuration and what it lacks.
+/// A configuration, and the parts that are missing in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// Europa's YAML.
@@ -58,11 +58,12 @@ pub struct Imported {
 pub struct Lab {
     /// Its name.
     pub name: String,
-    /// The name of Europa's slice with its routers, which is the lab's as Europa allows it.
+    /// The name of Europa's slice with the lab's routers: the lab's name, in a form that Europa
+    /// allows.
     pub slice: String,
-    /// The beginning of its containers' names: `clab`, or nothing.
+    /// The beginning of the containers' names: `clab`, or nothing.
     pub prefix: String,
-    /// Its nodes in the order of the file, without omitted ones.
+    /// The lab's nodes in the order of the file, without omitted ones.
     pub nodes: Vec<LabNode>,
 }
 
@@ -75,7 +76,7 @@ pub struct LabNode {
     pub kind: String,
     /// The name of its image.
     pub image: String,
-    /// Whether it runs lines when it starts.
+    /// Whether the node runs lines when it starts.
     pub runs: bool,
     /// Its variables.
     pub env: Vec<(String, String)>,
@@ -91,7 +92,7 @@ pub enum Object {
     Host(String),
     /// A router with a slow path, `SLICE/ROUTER`.
     Router(String),
-    /// A node without programs: a bridge, the machine, a container of Docker.
+    /// A node without programs: a bridge, the machine, or a container of Docker.
     #[default]
     None,
 }
@@ -146,7 +147,7 @@ impl Notes {
     }
 }
 
-/// The files or folders of images by the names that nodes have for them, with or without tag.
+/// The files or folders of images by the names in nodes, with or without tag.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Images(pub BTreeMap<String, PathBuf>);
 
@@ -154,7 +155,7 @@ impl Images {
     /// Reads one of the form `NAME=PATH`; `PATH` becomes absolute.
     ///
     /// # Errors
-    /// The text has another form, or there is no such file or folder.
+    /// The text has another form, or the file or folder does not exist.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         let parts =
             text.split_once('=').filter(|(name, path)| !name.is_empty() && !path.is_empty());
@@ -168,16 +169,16 @@ impl Images {
 
     /// That of a node's `image`.
     pub fn of(&self, image: &str) -> Option<&Path> {
-        // A registry's port has a colon, too.
+        // The port of a registry also follows a colon.
         let untagged = image.rsplit_once(':').filter(|(_, tag)| !tag.contains('/'));
         let found = self.0.get(image).or_else(|| self.0.get(untagged?.0));
         found.map(PathBuf::as_path)
     }
 }
 
-/// Turns a containerlab topology into Europa's YAML. `folder` is where the topology is:
-/// files that it names are searched there. `environment` has the variables it may use. `images` returns
-/// the file or folder of an image; nodes without one run this machine's programs.
+/// Turns a containerlab topology into Europa's YAML. `folder` contains the topology: files that it
+/// names are relative to it. `environment` contains the variables that it may use. `images` returns
+/// the file or folder of an image; nodes without an image run this machine's programs.
 ///
 /// # Errors
 /// The text is no topology.

@@ -1,5 +1,5 @@
-//! Nodes with inherited settings. The node's own setting has precedence, then its group's, its
-//! kind's, and the defaults'. Mappings are merged, lists are concatenated.
+//! Nodes with inherited settings. The node's own setting has precedence; then follow those of its
+//! group, its kind, and the defaults. Mappings are merged, lists are concatenated.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,9 +33,9 @@ pub(crate) struct Node {
     pub(crate) kind: Kind,
     /// The kind's name, and the image.
     pub(crate) said: (String, String),
-    /// The file or folder of its image; none: this machine's programs.
+    /// The file or folder of its image; `None` for this machine's programs.
     pub(crate) root: Option<PathBuf>,
-    /// The node whose network it shares: `network-mode: container:NODE`.
+    /// The node whose network this node shares: `network-mode: container:NODE`.
     pub(crate) shares: Option<Lined>,
     /// Its container's command, in place of the image's: `entrypoint`, `cmd` and `user`.
     pub(crate) entrypoint: Vec<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Node {
     pub(crate) env: BTreeMap<String, Lined>,
     pub(crate) sysctls: BTreeMap<String, Lined>,
     pub(crate) startup_config: Option<Lined>,
-    /// Daemons of FRR that are asked for by name.
+    /// Daemons of FRR that are requested by name.
     pub(crate) daemons: Vec<String>,
 }
 
@@ -150,7 +150,7 @@ fn one(
     let line = node.line;
     let kind = match kind_name {
         Some("frr") => Kind::Frr,
-        // The usual form before containerlab had the kind.
+        // The usual form from before containerlab had the kind.
         Some("linux") if image.contains("frrouting") || image.contains("/frr") => Kind::Frr,
         // A custom image with FRR inside.
         Some("linux") if binds_frr(&sources) => Kind::Frr,
@@ -180,7 +180,7 @@ fn one(
             }
         }
     }
-    // The most general ones first, as later settings override earlier ones.
+    // The most general settings come first, because later ones override them.
     let list = |field: &str| -> Vec<Lined> {
         let lists = sources.iter().rev().filter_map(|source| source.get(field));
         lists
@@ -211,7 +211,7 @@ fn one(
     if matches!(node.value, Value::Text(_) | Value::List(_)) {
         notes.add(line, format!("node {name} is no mapping: taken as empty"));
     }
-    // The folder of containerlab's own files of a lab is beside the topology.
+    // The folder of containerlab's own files for a lab lies next to the topology.
     let fill = |text: String| {
         text.replace("__clabNodeName__", name)
             .replace("__clabNodeDir__", &format!("{lab_folder}/{name}"))

@@ -1,4 +1,4 @@
-//! Typical topologies become configurations that Europa accepts, and a note names each omitted part
+//! Typical topologies become configurations that Europa accepts. A note names each omitted part
 //! with its line.
 
 use std::path::Path;
@@ -31,7 +31,7 @@ fn file<'a>(router: &'a Router, path: &str) -> &'a str {
     text.map_or("", |text| text.as_str())
 }
 
-/// Checks that each expected note exists: its line's text and words of its message.
+/// Checks that each expected note exists: the text of its line, and words of its message.
 fn notes(name: &str, imported: &Imported, wanted: &[(&str, &str)]) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/labs");
     let text = std::fs::read_to_string(folder.join(name)).expect("a topology");
@@ -203,7 +203,8 @@ fn what_is_no_topology_is_told() {
     }
 }
 
-/// The YAML of a lab with one Linux node, whose `exec` has these lines, and one with FRR's files.
+/// The YAML of a lab with two Linux nodes: the `exec` of one has these lines, and the other has
+/// FRR's files.
 fn lab(exec: &[&str]) -> String {
     let lines: String = exec.iter().map(|line| format!("        - {line}\n")).collect();
     let text = format!(
@@ -249,7 +250,7 @@ fn lines_that_depend_on_others_keep_their_order() {
                 "ip route add default via 10.0.0.2 dev br0",
             ],
         ),
-        // A next hop behind an address that is added later.
+        // The next hop needs an address that is added later.
         (&["ip route add default via 10.9.0.2"], &[], &["ip route add default via 10.9.0.2"]),
         (
             &["sysctl -w net.ipv4.tcp_ecn=1", "ip addr add 10.0.0.1/24 dev eth1"],
@@ -279,7 +280,7 @@ fn nodes_are_what_containers_would_be() {
     );
 }
 
-/// The import of a topology in `/labs`, whose YAML Europa reads.
+/// The import of a topology in `/labs`; Europa can read its YAML.
 fn imported(text: &str) -> Imported {
     let imported = containerlab(text, Path::new("/labs"), |_| None, |_| None).expect("a topology");
     let source = Source { path: "lab.yaml".into(), text: imported.yaml.clone() };

@@ -1,4 +1,5 @@
-//! Hosts: values of interfaces, and fields for hosts of Europa's own only.
+//! Hosts: checks values of interfaces, and fields that are allowed only for hosts that Europa
+//! makes.
 
 use super::routers::linux_device;
 use crate::host::{Host, HostAttachment, HostInterface, HostPlace};
@@ -25,7 +26,7 @@ pub(super) fn values(host: &Host, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Settings and commands in a namespace are for hosts that Europa makes.
+/// Settings and commands in a namespace are only for hosts that Europa makes.
 fn own_only(host: &Host, problems: &mut Vec<Problem>) {
     let own = host.place() == HostPlace::Own;
     for (what, place) in [
