@@ -174,17 +174,17 @@ fn led(uplinks: &[Uplink], forwards: &[Forward], here: bool) -> Vec<String> {
     rules
 }
 
+/// The device of an uplink, as a word of `nft`.
+fn device(uplink: &Uplink) -> String {
+    format!("\"{}\"", uplink.device())
+}
+
 /// All chains of the table. Target chains come before chains that lead to them.
 fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>, forwards: &[Forward]) -> Vec<Chain> {
-    let device = |uplink: &Uplink| format!("\"{}\"", uplink.device());
-    let devices = set(uplinks.iter().map(device));
     let of = |slice: &str| {
         let slice = slice.to_owned();
         uplinks.iter().filter(move |uplink| uplink.slice == slice)
     };
-    let own4 = set(uplinks.iter().map(|one| format!("{} . {}", device(one), one.addresses().v4)));
-    let own6 = set(uplinks.iter().map(|one| format!("{} . {}", device(one), one.addresses().v6)));
-    let text = |rules: &[&str]| rules.iter().map(|&rule| rule.to_owned()).collect::<Vec<_>>();
     let mut all: Vec<Chain> = slices
         .keys()
         .map(|slice| Chain {
@@ -211,9 +211,18 @@ fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>, forwards: &[Forwar
     }
     all.push(Chain { name: "connections".into(), hook: None, rules: counted });
     all.push(inward(uplinks, slices));
-    let outward = text(&[
+    all.push(outward(uplinks));
+    all.extend(hooked(uplinks, forwards, translated));
+    all
+}
+
+/// The chain of what leaves by uplinks.
+fn outward(uplinks: &[Uplink]) -> Chain {
+    let to_ports =
+        format!("oifname {} ct status dnat jump inward", set(uplinks.iter().map(device)));
+    let rules = [
         // Ports of the machine, from one slow path to another or to itself.
-        &format!("oifname {devices} ct status dnat jump inward"),
+        &to_ports,
         // Also uplinks of other nodes.
         &format!("oifname \"{OUTER}*\" counter drop"),
         "ct state established,related accept",
@@ -222,9 +231,17 @@ fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>, forwards: &[Forwar
         "icmpv6 type != echo-request counter drop",
         "meta l4proto != { tcp, udp, icmp, icmpv6 } counter drop",
         "jump connections",
-    ]);
-    all.push(Chain { name: "outward".into(), hook: None, rules: outward });
-    let jumps = [
+    ];
+    let rules = rules.map(str::to_owned).into();
+    Chain { name: "outward".into(), hook: None, rules }
+}
+
+/// The chains that the kernel calls. `translated`: the rules of translated sources.
+fn hooked(uplinks: &[Uplink], forwards: &[Forward], translated: Vec<String>) -> [Chain; 6] {
+    let devices = set(uplinks.iter().map(device));
+    let own4 = set(uplinks.iter().map(|one| format!("{} . {}", device(one), one.addresses().v4)));
+    let own6 = set(uplinks.iter().map(|one| format!("{} . {}", device(one), one.addresses().v6)));
+    let all = [
         (
             "prerouting",
             "filter hook prerouting priority raw",
@@ -267,12 +284,7 @@ fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>, forwards: &[Forwar
         ("local", "nat hook output priority -100", led(uplinks, forwards, true)),
         ("postrouting", "nat hook postrouting priority srcnat", translated),
     ];
-    all.extend(jumps.map(|(name, hook, rules)| Chain {
-        name: name.into(),
-        hook: Some(hook),
-        rules,
-    }));
-    all
+    all.map(|(name, hook, rules)| Chain { name: name.into(), hook: Some(hook), rules })
 }
 
 /// Commands for `nft` that make the table, all of them or none. Chains of slices in `found` stay,
