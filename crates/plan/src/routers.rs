@@ -29,11 +29,11 @@ const LINK_MTU: u32 = 1500;
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LinkEnd {
     Router(InterfaceId),
-    /// A host, by the port that its interface makes.
+    /// A host, identified by the port that its interface makes.
     Host(PortId),
 }
 
-/// The common facts of the routers of a set of documents.
+/// Data that all routers of a set of documents share.
 struct Context<'a> {
     documents: &'a Documents,
     ports: &'a HashMap<PortId, PortFacts>,
@@ -44,7 +44,7 @@ struct Context<'a> {
     relays: Vec<RelayPlan>,
 }
 
-/// Plans all routers, each separately. Returns the impossible ones with reasons.
+/// Plans each router separately. Returns the reason for each impossible one.
 pub fn routers(
     documents: &Documents,
     ports: &HashMap<PortId, PortFacts>,
@@ -182,7 +182,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// The destination of an interface on a link.
+    /// The other side of an interface on a link.
     fn other_end(&self, link: &str, router: &RouterId, interface: &str) -> To {
         if self.wires.contains(link) {
             return To::Port(PortId::new(wires::port_name(link, router, interface)));
@@ -300,7 +300,7 @@ fn plan_interface(
         }
         mtu = asked.value;
     }
-    // A device has no room for a second tag, so that counts towards the MTU.
+    // A device has no room for a second tag, so that tag counts towards the MTU.
     let tag = if flags & TAGS != 0 && vlan == 0 { TAG_BYTES } else { 0 };
     if interface.inner_tags() {
         flags |= TAGS;
@@ -352,7 +352,7 @@ fn configuration(
 ) -> Result<(String, String), String> {
     match router.fast_path.value.choice() {
         Some(Choice::Click(configuration)) => {
-            // Errors show the line in the file of the text.
+            // Blank lines in front make errors show the line number of the file.
             let lead = "\n".repeat(configuration.first_line.saturating_sub(1));
             Ok((lead + &configuration.text, configuration.file.clone()))
         }
@@ -360,7 +360,8 @@ fn configuration(
             Ok((builtin::ipv4(router, interfaces, routes, neighbours)?, "builtin: ipv4".into()))
         }
         Some(Choice::Bridge) => {
-            // It forwards packets of other stations: with an address of its own it would lose all.
+            // This router forwards packets of other stations. With an address of its own it would
+            // lose all of them.
             let own = |i: &&InterfacePlan| {
                 matches!(i.to, To::Port(_)) && i.spec.flags & ANY_SOURCE == 0 && i.tunnel.is_none()
             };
@@ -374,7 +375,7 @@ fn configuration(
             Ok((builtin::bridge(router, interfaces), "builtin: bridge".into()))
         }
         Some(Choice::Xdp(..)) => Ok((builtin::kernel(router, interfaces), "run: kernel".into())),
-        // The program itself is in the plan.
+        // The program itself is already in the plan.
         Some(Choice::Program(_)) => Ok((String::new(), "program".into())),
         None => Err("it has no fast path".into()),
     }

@@ -55,7 +55,7 @@ pub enum Kind {
     Bridge,
     /// A second MAC address on another device.
     Macvlan,
-    /// Anything else, by the kernel's name for it.
+    /// Any other device, by the kernel's name for its kind.
     Other(String),
 }
 
@@ -88,7 +88,7 @@ pub enum Peer {
         /// Its name there.
         name: String,
     },
-    /// The other end is in a namespace that cannot be seen from here.
+    /// The other end is in a namespace that cannot be reached from here.
     Unreachable {
         /// Its number there.
         index: u32,
@@ -104,7 +104,7 @@ pub struct Device {
     pub name: String,
     /// Its number there.
     pub index: u32,
-    /// Its Ethernet address; zero when it has none.
+    /// The device's Ethernet address; zero if it has none.
     pub mac: [u8; 6],
     /// The longest packet without its Ethernet header, in bytes.
     pub mtu: u32,
@@ -112,7 +112,7 @@ pub struct Device {
     pub up: bool,
     /// Its kind.
     pub kind: Kind,
-    /// Whether it carries Ethernet frames.
+    /// Whether the device carries Ethernet frames.
     pub ethernet: bool,
     /// Receive queues in use.
     pub receive_queues: u32,
@@ -126,11 +126,11 @@ impl Device {
     /// Finds a device by name and reads its properties.
     ///
     /// # Errors
-    /// When there is no device of that name, or the namespace cannot be entered.
+    /// If no device has that name, or the namespace cannot be entered.
     pub fn open(namespace: &Namespace, name: &str) -> Result<Self, PortError> {
         let mut netlink = Netlink::route(namespace)
             .map_err(|source| PortError::Namespace { namespace: namespace.label(), source })?;
-        // Names too long for the kernel's 16 bytes can only be alternative ones.
+        // A name that is too long for the kernel's 16 bytes can only be an alternative name.
         let by = if name.len() < libc::IFNAMSIZ { IFLA_IFNAME } else { IFLA_ALT_IFNAME };
         let request =
             Request::new(GETLINK, 0, &[0; LINK_BYTES]).with(by, format!("{name}\0").as_bytes());
@@ -174,7 +174,7 @@ impl Device {
             None if hardware == libc::ARPHRD_LOOPBACK => Kind::Loopback,
             None => Kind::Physical { driver: ethtool.driver().unwrap_or_default() },
         };
-        // Netlink has the number of allocated queues; only the driver knows those in use, and not
+        // Netlink shows the number of allocated queues. Only the driver knows those in use, and not
         // every driver reports them.
         let (receive_queues, transmit_queues) = ethtool.queues().unwrap_or_else(|_| {
             let allocated = |kind| get_number(kind).unwrap_or(1);
@@ -201,10 +201,10 @@ impl Device {
         }
     }
 
-    /// Its driver's present XDP features. `None` on a kernel that cannot report them (before 6.3).
+    /// The driver's present XDP features. `None` on a kernel that cannot report them (before 6.3).
     ///
     /// # Errors
-    /// If the device is gone or the namespace cannot be entered.
+    /// If the device no longer exists or the namespace cannot be entered.
     pub fn xdp_features(&self) -> Result<Option<XdpFeatures>, PortError> {
         xdp::features(&self.namespace, self.index)
             .map_err(|source| self.refused("ask for its XDP features", source))
@@ -280,7 +280,7 @@ impl Links {
 /// Looks at device `index` of a namespace.
 ///
 /// # Errors
-/// When the namespace cannot be entered.
+/// If the namespace cannot be entered.
 pub fn link(namespace: &Namespace, index: u32) -> Result<Link, PortError> {
     Links::default().link(namespace, index)
 }
@@ -331,8 +331,8 @@ pub(crate) fn set_up(netlink: &mut Netlink, index: u32, up: bool) -> io::Result<
     netlink.talk(&mut Request::new(NEWLINK, 0, &body), |_, _| ())
 }
 
-/// The kernel names a peer's namespace only by a number that is private to this namespace: find the
-/// visible namespace with that number.
+/// The kernel names a peer's namespace only by a number that is private to this namespace. This
+/// function finds the visible namespace with that number.
 fn find_peer(home: &Namespace, netlink: &mut Netlink, index: u32, id: Option<u32>) -> Peer {
     let namespace = match id {
         None => Some(home.clone()),

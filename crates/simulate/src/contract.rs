@@ -1,4 +1,5 @@
-//! The simulated side of the contract test: the same documents and faults as on a real machine.
+//! The simulated side of the contract test, with the same documents and faults as on a real
+//! machine.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +27,7 @@ impl Witness for Heard {
     }
 }
 
-/// A simulated machine with its engine. Faults happen only at requests of [`Simulated::apply`].
+/// A simulated machine with its engine. Faults happen only if [`Simulated::apply`] requests them.
 pub struct Simulated {
     history: History,
     heard: Heard,
@@ -35,7 +36,7 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// A machine without objects; the seed gives random documents.
+    /// A machine without objects; the seed determines the random documents.
     pub fn new(seed: u64) -> Self {
         let heard = Heard::default();
         let mut rng = Rng::with_seed(seed);
@@ -78,7 +79,7 @@ impl Simulated {
     /// were accepted; `None` if the node was killed.
     ///
     /// # Errors
-    /// A violated property of the simulation.
+    /// A property of the simulation that was violated.
     pub fn apply(&mut self, fault: Option<(Effect, Fault)>) -> Result<Option<bool>, String> {
         self.history.machine.faulty = false;
         self.history.machine.script = fault;
@@ -91,10 +92,10 @@ impl Simulated {
         }))
     }
 
-    /// Lets a minute pass without faults.
+    /// Advances by a minute without faults.
     ///
     /// # Errors
-    /// A violated property of the simulation.
+    /// A property of the simulation that was violated.
     pub fn wait(&mut self) -> Result<(), String> {
         self.history.pass(Duration::from_secs(60))
     }
@@ -110,7 +111,7 @@ impl Simulated {
     }
 }
 
-/// Whether histories have this fault at this effect.
+/// Whether the histories have this fault at this effect.
 pub fn knows(effect: Effect, fault: Fault) -> bool {
     meets(effect, fault)
 }

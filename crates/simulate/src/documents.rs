@@ -1,4 +1,5 @@
-//! Random documents: few objects with few variants each, so that they often meet.
+//! Random documents: few objects with few variants each, so that operations often concern the same
+//! objects.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -53,7 +54,7 @@ pub(crate) fn first(rng: &mut Rng) -> Choice {
     choice
 }
 
-/// The same with some objects added, changed or removed.
+/// The same choice with some objects added, changed or removed.
 pub(crate) fn next(choice: &Choice, rng: &mut Rng) -> Choice {
     let mut choice = choice.clone();
     if rng.u8(..) < 6 {
@@ -65,7 +66,7 @@ pub(crate) fn next(choice: &Choice, rng: &mut Rng) -> Choice {
     choice
 }
 
-/// Kinds by how often they are changed.
+/// Kinds, repeated according to how often they are changed.
 const OFTEN: [u8; 17] = [
     PORT, SLICE, LINK, LINK, LINK, HOST, HOST, HOST, ROUTER, ROUTER, ROUTER, ROUTER, ROUTER,
     ROUTER, ROUTER, FILTERS, USER,
@@ -86,8 +87,8 @@ fn change_one(choice: &mut Choice, rng: &mut Rng) {
     }
 }
 
-/// Documents of a choice, existing ones (`before`) first, and their stored form. Dangling
-/// references are left out.
+/// The documents of a choice and their stored form. Documents that exist in `before` come first.
+/// Dangling references are omitted.
 pub(crate) fn documents(choice: &Choice, before: &[Kept]) -> (Documents, Vec<Kept>) {
     let mut all = standing(choice);
     let place: HashMap<_, _> = before.iter().map(|kept| &kept.key).zip(0..).collect();
@@ -101,8 +102,8 @@ pub(crate) fn yaml(choice: &Choice) -> String {
     all.join("---\n")
 }
 
-/// A choice that a machine of veth devices can carry out: no tunnel to another machine, no router
-/// whose program ends at once, no device that hides VLAN tags.
+/// A choice that a machine of veth devices can carry out: it has no tunnel to another machine, no
+/// router whose program ends at once, and no device that hides VLAN tags.
 pub(crate) fn for_real(mut choice: Choice) -> Choice {
     for ((kind, number), variant) in &mut choice {
         match (*kind, *number, *variant) {
@@ -118,10 +119,10 @@ pub(crate) fn for_real(mut choice: Choice) -> Choice {
 fn standing(choice: &Choice) -> Vec<Rc<Ready>> {
     let has = |kind: u8, number: u8| choice.contains_key(&(kind, number));
     let mut all = Vec::new();
-    // Ends of links: how many, and how many of them are routers'.
+    // The ends of each link: their number, and the number of routers among them.
     let mut ends: HashMap<String, (u8, u8)> = HashMap::new();
     let mut routers = Vec::new();
-    // Routers first and links last, as links depend on the objects at their ends.
+    // Routers come first and links last, as links depend on the objects at their ends.
     let order = |kind: u8| [0, 1, 4, 3, 2, 5, 6][usize::from(kind)];
     let mut choice: Vec<_> =
         choice.iter().map(|((kind, number), v)| (*kind, *number, *v)).collect();
@@ -133,7 +134,7 @@ fn standing(choice: &Choice) -> Vec<Rc<Ready>> {
         let room = links.iter().all(|link| ends.get(*link).is_none_or(|ends| ends.0 < 2));
         let stands = match kind {
             HOST => room,
-            // A line between two hosts has no link effects. One to another machine has one end
+            // A link between two hosts has no link effects. A link to another machine has one end
             // here.
             LINK if variant > 2 => ends.get(&format!("l{number}")).is_some_and(|ends| ends.0 == 1),
             LINK => ends.get(&format!("l{number}")).is_some_and(|ends| ends.1 > 0),
@@ -160,7 +161,7 @@ fn standing(choice: &Choice) -> Vec<Rc<Ready>> {
     all
 }
 
-/// The documents that these are kept of.
+/// The documents from their stored form.
 pub(crate) fn restore(kept: &[Kept]) -> Documents {
     let known = |kept: &Kept| KEPT.with_borrow(|all| all.get(&kept.document).cloned());
     assemble(&kept.iter().filter_map(known).collect::<Vec<_>>())

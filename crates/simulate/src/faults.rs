@@ -1,4 +1,4 @@
-//! The faults, the effects where they occur, and how often.
+//! The faults, the effects at which they occur, and how often.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -32,11 +32,11 @@ pub const EFFECTS: [Effect; 20] = [
 /// Faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
-    /// It is refused; nothing has changed.
+    /// The effect is refused; nothing has changed.
     Refused,
     /// It fails half-way.
     Half,
-    /// A resource is away for a moment.
+    /// A resource is missing for a moment.
     NotNow,
     /// The node is killed before it.
     KilledBefore,
@@ -89,7 +89,8 @@ pub(crate) fn meets(effect: Effect, fault: Fault) -> bool {
             | Effect::MakeRelay
     );
     match (effect, fault) {
-        // It changes nothing: the end of a process during it is one before the next effect.
+        // A look changes nothing: if the process ends during it, this equals an end before the next
+        // effect.
         (Effect::Look, fault) => fault == Fault::Refused,
         (_, Fault::KilledBetween) => has_record,
         (_, Fault::KilledBefore | Fault::KilledAfter | Fault::SwitchKilled) => true,
@@ -136,7 +137,7 @@ impl Coverage {
         }
     }
 
-    /// Effects that have not met a fault which they can meet.
+    /// Effects that have not met a fault that they can meet.
     pub fn missing(&self) -> Vec<(Effect, Fault)> {
         let all = EFFECTS.into_iter().flat_map(|effect| FAULTS.map(|fault| (effect, fault)));
         all.filter(|(effect, fault)| {

@@ -1,11 +1,12 @@
-//! A simulated machine for control: random histories in virtual time, with faults at every effect.
+//! A simulated machine for control: random histories in virtual time, with faults at every kind of
+//! effect.
 //!
 //! The engine of `europa-control` and the plans of `europa-plan` run here as in a node. The machine
 //! below them is simulated: devices, ports, hosts, slow paths, routers, a switch and a store. A
-//! history is a list of operations from a seed; about every tenth effect meets a fault. After each
-//! operation: the running objects equal the accepted documents, or the former ones; a dry run has
-//! listed all changes; no object leaks; a node that is killed at any time arrives at the same
-//! state.
+//! history is a list of operations that follows from a seed; about every tenth effect meets a
+//! fault. After each operation, the running objects must equal the accepted documents or the former
+//! ones, a dry run must have listed all changes, and no object may leak. A node that is killed at
+//! any time must arrive at the same state.
 //!
 //! | file        | concern                                                   |
 //! |-------------|-----------------------------------------------------------|

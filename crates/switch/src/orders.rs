@@ -120,7 +120,7 @@ pub enum Order {
         to: Target,
         /// Source addresses it is bound to.
         bound: Vec<IpNet>,
-        /// The link's effects on its sent packets.
+        /// The link's effects on packets that the interface sends.
         impairment: Option<Settings>,
         /// The slice whose rules hold for its packets.
         filtered_by: Option<FilteredBy>,
@@ -145,7 +145,7 @@ pub enum Order {
     Impair {
         /// Number of the interface.
         interface: u32,
-        /// The link's effects on its sent packets.
+        /// The link's effects on packets that the interface sends.
         impairment: Option<Settings>,
     },
     /// Forget an interface.
@@ -338,7 +338,7 @@ pub struct ServedInterface {
     pub pool: u32,
     /// The destination of its frames.
     pub to: Target,
-    /// The link's effects on its sent packets.
+    /// The link's effects on packets that the interface sends.
     pub impairment: Option<Settings>,
 }
 

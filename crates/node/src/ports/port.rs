@@ -80,7 +80,7 @@ pub(crate) struct Port {
     pub(crate) segments: bool,
     pub(crate) limitations: Vec<Limitation>,
     pub(crate) undo: Undo,
-    /// The document that it was made from.
+    /// The document from which the port was made.
     pub(crate) document: europa_api::Port,
     /// Its device went, and another one of this name has come.
     pub(crate) stale: bool,
@@ -221,7 +221,7 @@ impl Port {
         !attachment.is_attached() || is_live && !substrate.has_way_out(self.id)
     }
 
-    /// The present abilities of its device.
+    /// The present abilities of the port's device.
     pub(crate) fn needs(&self) -> Needs {
         Needs { vlan: self.vlan, promiscuous: self.promiscuous }
     }

@@ -20,7 +20,7 @@ const FORMAT: u32 = 4;
 struct PortRecord {
     format: u32,
     id: u32,
-    /// The document that it was made from.
+    /// The document from which the port was made.
     document: String,
     /// Inode of its device's namespace.
     namespace: u64,

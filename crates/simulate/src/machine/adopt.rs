@@ -18,7 +18,7 @@ impl SimMachine {
         self.verdict = None;
         self.checking = false;
         self.plans.clear();
-        // Answers to a node that is no more.
+        // Answers to a node that no longer runs are dropped.
         let events = std::mem::take(&mut self.timers).into_iter();
         self.timers = events
             .filter(|Reverse((_, _, event))| {
@@ -45,7 +45,7 @@ impl SimMachine {
             .map(|(name, _)| name.clone())
             .collect();
         for name in ended {
-            // Only a process with its configuration is adopted.
+            // Only a process that has its configuration is adopted.
             self.world.routers.remove(&name);
         }
         self.world.filters.clone_from(&desired.documents.filters);
@@ -74,7 +74,7 @@ impl SimMachine {
                 world.programs.get(name).is_none_or(|read| read.slow_path == made.slow_path);
             is_done && wanted.is_some_and(|w| w.slow_path.is_some() && w == made)
         });
-        // All of them are adopted, or all are made whole again.
+        // All of them are adopted, or all are made again.
         if world.uplinks.iter().any(|name| !world.slow_paths.contains_key(name)) {
             world.uplinks.clear();
         }

@@ -1,4 +1,4 @@
-//! The machine, as the engine has it: each effect may meet a fault.
+//! The machine in the form that the engine needs: each effect may meet a fault.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -32,7 +32,7 @@ impl Machine for SimMachine {
             return asked;
         }
         let mut actual = self.belief.clone();
-        // A switch that has ended is restarted anyway.
+        // A switch that has ended is restarted without a step of the engine.
         actual.switch |= self.timers.iter().any(|Reverse((_, _, e))| *e == Event::SwitchBack);
         actual
     }
@@ -45,7 +45,7 @@ impl Machine for SimMachine {
         let asked = (self.plant == Some(Plant::LatePlan)).then(|| self.actual());
         let plan = question.answer(|port| self.look(port));
         self.plans.insert(ticket, (plan, asked));
-        // Sometimes so late that the state has changed.
+        // Sometimes the plan is so late that the state has changed.
         let most_ms = if self.faulty && self.rng.u8(..16) == 0 { 3000 } else { 20 };
         let wait = self.soon(most_ms);
         self.later(wait, Event::Planned(ticket));
@@ -126,7 +126,7 @@ impl Machine for SimMachine {
                 return Err(Stop::Failed(refused()));
             }
             Some(Fault::NotNow) => {
-                // Its missing resource returns soon.
+                // The missing resource returns soon.
                 self.later(Duration::from_millis(100), Event::Checked(Ok(())));
                 return Err(Stop::NotNow(refused()));
             }
