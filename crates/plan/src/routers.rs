@@ -220,7 +220,7 @@ fn place(router: &europa_api::Router) -> Place {
     }
 }
 
-/// How the frames of an interface are told from others of its port.
+/// The facts that distinguish an interface's frames from others of its port.
 struct Selected {
     mac: [u8; 6],
     flags: u32,
