@@ -338,7 +338,8 @@ fn geometry(router: &europa_api::Router, interfaces: &[InterfacePlan]) -> Geomet
     let geometry = |slot_bytes| Geometry {
         slots: router.pool.slots.value,
         slot_bytes,
-        interfaces: interfaces.len() as u32,
+        // A pool has at least one. A router with a slow path alone leaves it unused.
+        interfaces: interfaces.len().max(1) as u32,
     };
     let small = geometry(SMALL_SLOT_BYTES);
     let fits = Layout::new(small).is_ok_and(|layout| longest <= layout.max_frame_bytes());
