@@ -22,7 +22,7 @@ pub struct Inner {
     pub mac: [u8; 6],
     /// Longest packet in bytes, without the Ethernet header.
     pub mtu: u32,
-    /// Its addresses with the prefix lengths of their subnets.
+    /// The interface's addresses with the prefix lengths of their subnets.
     pub addresses: Vec<IpNet>,
 }
 
@@ -37,7 +37,7 @@ pub struct StaticRoute {
     pub interface: Option<String>,
 }
 
-/// A neighbour that is not asked for.
+/// A static neighbour: the router sends no requests for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticNeighbour {
     /// Its address.

@@ -8,14 +8,14 @@
 //! Linux.
 //!
 //! ## Description
-//! The first step of a router whose Linux decides. Expects whole Ethernet frames. Linux's policy
-//! selects those that the fast path handles: those that its tables answer exactly as Linux does.
-//! The others leave as they came, counted by the reason that the policy names.
+//! The first step of a router whose Linux decides. It expects whole Ethernet frames. Linux's policy
+//! selects the frames that the fast path handles: those that its tables answer exactly as Linux
+//! does. The others leave unchanged, counted by the reason that the policy names.
 //!
 //! Until a policy is written, every frame to the interface's own address is for Linux, with the
-//! reason `the fast path has not read it yet`. Frames to groups always leave by output 0. It drops
-//! frames to other stations unless the policy wants them, frames longer than the policy permits,
-//! and all frames while the interface is down.
+//! reason `the fast path has not read it yet`. Frames to groups always leave by output 0. The gate
+//! drops frames to other stations unless the policy wants them, frames longer than the policy
+//! permits, and all frames while the interface is down.
 //!
 //! ## Arguments
 //! - ETH: the interface's Ethernet address.
@@ -43,9 +43,9 @@ use crate::shared::reasons::{Reason, Reasons};
 
 /// The reason of a gate without a policy.
 const UNREAD: &str = "the fast path has not read it yet";
-/// Prefixes of each direction and family that a packet is compared with, one after the other.
+/// Most prefixes of each direction and family; a packet is compared with them one by one.
 const MOST_PREFIXES: usize = 64;
-/// Whole addresses of sources, which are searched.
+/// Most whole source addresses; they are found by binary search.
 const MOST_HOSTS: usize = 4096;
 
 /// A prefix and the reason why its packets are for Linux.
@@ -346,7 +346,7 @@ mod tests {
         let told = bench.router.read("e.reasons", "").unwrap();
         assert_eq!(told, "2 nftables has a forward hook\n");
         assert_eq!(bench.router.read("e.drops", ""), Ok("1 to another station\n".into()));
-        // Counts stay when the policy goes.
+        // Counts remain when the policy is removed.
         bench.router.write("e.policy", "mac 02:00:00:00:00:01").unwrap();
         assert_eq!(bench.router.read("e.reasons", ""), Ok(told));
     }
