@@ -1,4 +1,4 @@
-//! The rights of linked programs: helpers and maps by allow-list, tail calls from programs only.
+//! The rights of linked programs: helpers and maps by an allow-list, tail calls only from programs.
 
 use crate::instruction::{self, call, wide};
 use crate::link::Linked;
@@ -10,10 +10,10 @@ use crate::{MapKind, helper};
 const TAIL_CALL: i32 = 12;
 /// Number of `bpf_loop`.
 const LOOP: i32 = 181;
-/// Most mistakes that are reported.
+/// The maximum number of reported mistakes.
 const MAX_PROBLEMS: usize = 64;
 
-/// Checks a program that runs in user mode; all mistakes.
+/// Checks a program that runs in user mode. The error lists all mistakes.
 pub fn check_user(object: &Object, linked: &Linked) -> Vec<Problem> {
     let mut problems = Vec::new();
     // The second half of a wide load is no instruction.
@@ -53,7 +53,7 @@ pub fn check_user(object: &Object, linked: &Linked) -> Vec<Problem> {
     problems
 }
 
-/// Checks the rules for a program in the kernel beyond [`check_user`].
+/// Checks the rules that a program in the kernel must follow in addition to [`check_user`].
 pub fn check_kernel(object: &Object, linked: &Linked) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut second = false;
@@ -87,7 +87,7 @@ pub fn check_kernel(object: &Object, linked: &Linked) -> Vec<Problem> {
     problems
 }
 
-/// The mistake of a map that an instruction names.
+/// The mistake in a map that an instruction names.
 fn map_mistake(object: &Object, number: usize) -> Option<(String, String)> {
     let map = object.maps.get(number)?;
     if map.kind().is_some() {

@@ -1,7 +1,7 @@
 //! A program of `run: kernel`: its stages and constants, its rights, and its maps.
 //!
-//! Pure: only the node calls the kernel. Maps of devices become plain maps with the router's own
-//! numbers, as a program never redirects by itself.
+//! This module makes no system calls: only the node calls the kernel. Maps of devices become plain
+//! maps with the router's own numbers, as a program never redirects frames itself.
 
 use crate::cage::{Cage, Caged, Program};
 use crate::check::{check_kernel, check_user};
@@ -12,9 +12,9 @@ use crate::object::Object;
 use crate::problem::{Place, Problem, Problems};
 use crate::{MapDefinition, MapKind, values};
 
-/// Most bytes of all maps of a program.
+/// The maximum size of all maps of a program, in bytes.
 pub const MAX_MAP_BYTES: u64 = 256 << 20;
-/// In a map of devices: the router's own process.
+/// A value in a map of devices: the router's own process.
 pub const TO_PROCESS: u32 = 0x8000_0000;
 /// Flags of maps that a program may ask for: no preallocation, an LRU list for each CPU, and access
 /// rights.
@@ -33,20 +33,20 @@ pub struct Settings {
     pub entries: Vec<(String, String, String)>,
 }
 
-/// Whose programs are loaded with which rights.
+/// The rights with which a program is loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// A tenant's: the verifier follows the rules for users without privileges.
+    /// A tenant's programs: the verifier follows the rules for users without privileges.
     Tenant,
-    /// An operator's programs: those that the verifier accepts from a user with access to kernel
-    /// memory, except those that [`crate::leak`] refuses.
+    /// An operator's programs: the verifier follows the rules for a user with access to kernel
+    /// memory; in addition, [`crate::leak`] may refuse them.
     Operator,
 }
 
 /// A map as the kernel gets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// The kernel's number of its type.
+    /// The kernel's number of the map's type.
     pub type_number: u32,
     /// Bytes of a key.
     pub key_bytes: u32,
@@ -80,7 +80,7 @@ impl Shape {
         Shape { type_number, key_bytes, value_bytes, max_entries, flags }
     }
 
-    /// Bytes of its keys and values; those of a ring buffer are its entries. The sizes come from a
+    /// Bytes of the map's keys and values; for a ring buffer, its entries. The sizes come from a
     /// possibly hostile object, so nothing may overflow.
     pub fn bytes(&self) -> u64 {
         let each = match self.type_number == MapKind::Ringbuf as u32 {
@@ -102,7 +102,7 @@ fn redirects(map: &MapDefinition) -> bool {
 /// A program that is ready to be loaded.
 #[derive(Clone, Debug)]
 pub struct Ready {
-    /// Its object, with the constants of its router.
+    /// The program's object, with the constants of its router.
     pub object: Object,
     linked: Linked,
     findings: Findings,
@@ -180,7 +180,7 @@ impl Ready {
         Program { object: &self.object, linked: &self.linked, findings: &self.findings }
     }
 
-    /// The loaded form of a program, for frames from a device of the router.
+    /// The form in which a program is loaded, for frames from one device of the router.
     pub fn caged(&self, cage: &Cage, number: usize, device: u32) -> Caged {
         let entry = self.linked.entries.get(number).copied().unwrap_or(0);
         match number {
@@ -189,7 +189,7 @@ impl Ready {
         }
     }
 
-    /// The author's line of an instruction that was loaded.
+    /// The source line of a loaded instruction.
     pub fn place(&self, caged: &Caged, at: usize) -> Option<Place> {
         caged.place(&self.program(), at)
     }
@@ -237,7 +237,7 @@ fn first_entry(
     Ok((number, key, value))
 }
 
-/// The bytes of an entry's key and value, as the kernel's map has them.
+/// The bytes of an entry's key and value, as in the kernel's map.
 ///
 /// # Errors
 /// The unreadable part.

@@ -110,7 +110,8 @@ pub fn join(
     setns(ipc, CloneFlags::CLONE_NEWIPC)?;
     setns(mounts, CloneFlags::CLONE_NEWNS)?;
     for one in DENIED {
-        // Capabilities that this process does not have cannot be dropped, and need not be.
+        // Capabilities that this process does not have cannot be dropped; this is not needed
+        // either.
         let _ = caps::drop(None, CapSet::Ambient, one);
         let _ = caps::drop(None, CapSet::Bounding, one);
         for set in [CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {

@@ -1,10 +1,11 @@
-//! The rules of a slice from inside: an abstract Unix socket `@europa` in the network namespace of
-//! each router with a slow path, at which the node answers the programs there.
+//! The rules of a slice, for programs inside: the node listens on an abstract Unix socket `@europa`
+//! in the network namespace of each router with a slow path, and answers the programs there.
 //!
-//! Abstract sockets belong to a network namespace: no other namespace reaches it, and a request
-//! there can only concern the router's own slice. The only resource is `/v1/slices/SLICE/filters`,
-//! in the same form as outside. The client may be hostile. So connections are few and end after a
-//! while. Requests are short, and pauses between them leave the node time for other clients.
+//! Abstract sockets belong to a network namespace: processes in other namespaces cannot reach the
+//! socket, and a request can only concern the router's own slice. The only resource is
+//! `/v1/slices/SLICE/filters`, in the same form as outside. The client may be hostile. So
+//! connections are few and end after a while. Requests are short, and pauses between them leave the
+//! node time for other clients.
 
 use std::io;
 use std::pin::Pin;
@@ -29,16 +30,17 @@ use crate::problem::{self, Answer, NoOptions};
 use crate::state::Api;
 use crate::who::Who;
 
-/// Connections of a router at a time. More wait.
+/// The maximum number of open connections of a router. Others wait.
 const MOST_CONNECTIONS: usize = 4;
 /// Time limit of a connection.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Largest request: some hundred thousand rules as ClassBench writes them.
+/// The longest request: some hundred thousand rules in the format of ClassBench.
 const MOST_BYTES: usize = 16 << 20;
 /// Between two requests.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// Serves doors in a separate thread: programs of slices with many requests delay no other request.
+/// Serves the sockets in a separate thread: programs of slices with many requests delay no other
+/// request.
 pub(crate) fn start(api: Api, doors: mpsc::UnboundedReceiver<OpenedDoor>) -> Result<(), NodeError> {
     let what = "starting the thread for programs of slices";
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -53,7 +55,7 @@ pub(crate) fn start(api: Api, doors: mpsc::UnboundedReceiver<OpenedDoor>) -> Res
     Ok(())
 }
 
-/// Serves all open doors, until no node is left that could open one.
+/// Serves all open sockets, until the node has ended and can open no others.
 async fn serve(api: Api, mut doors: mpsc::UnboundedReceiver<OpenedDoor>) {
     while let Some(OpenedDoor { listener, slice, closed }) = doors.recv().await {
         let listener = match tokio::net::UnixListener::from_std(listener) {
@@ -94,7 +96,7 @@ fn routes(inside: Inside) -> Router {
 }
 
 impl Inside {
-    /// Waits for its turn, and delays other requests of the router a little, too.
+    /// Waits for the request's turn; other requests of the router must then wait a little too.
     async fn enter(&self, slice: &str) -> Result<(), ProblemDetails> {
         let turn = self.turn.lock().await;
         sleep(PAUSE).await;
@@ -122,7 +124,7 @@ async fn change(
     filters::change(State(inside.api), who, Path(slice), Json(request)).await
 }
 
-/// Takes few connections at a time.
+/// Accepts few connections at a time.
 struct Few {
     listener: tokio::net::UnixListener,
     free: Arc<Semaphore>,
@@ -140,7 +142,7 @@ impl axum::serve::Listener for Few {
                     let end = Box::pin(sleep(PATIENCE));
                     return (Short { stream, end, _taken: taken }, from);
                 }
-                // No descriptors are left, for example.
+                // For example, no descriptor is free.
                 _ => sleep(Duration::from_millis(100)).await,
             }
         }

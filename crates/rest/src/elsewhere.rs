@@ -1,4 +1,4 @@
-//! Refuses documents of a cluster in a node without one.
+//! Refuses documents of a cluster in a node that belongs to none.
 
 use europa_api::{Documents, Problem, Problems, Source};
 use europa_node::Instance;
@@ -9,8 +9,8 @@ pub(crate) fn own_names(instance: &Instance) -> Vec<String> {
     std::iter::once(instance.name().to_owned()).chain(machine).collect()
 }
 
-/// The mistakes of new documents that name another node, or describe one. `sources` are the texts
-/// of the request: places of stored documents follow them.
+/// The mistakes in new documents that name or describe another node. `sources` are the texts of the
+/// request; the places of stored documents follow them.
 pub(crate) fn refused(
     documents: &Documents,
     own: &[String],

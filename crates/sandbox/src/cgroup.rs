@@ -275,7 +275,7 @@ impl Group {
         if let Some(weight) = limits.cpu_weight {
             let weight = weight.clamp(1, 10_000);
             match self.folder(Controller::Cpu) {
-                // The default weight is 100 in `Limits` and 1024 in version 1; version 1 requires at least 2.
+                // The default is 100 in `Limits` and 1024 in version 1, whose minimum is 2.
                 Some((Version::V1, folder)) => {
                     write(&folder.join("cpu.shares"), (weight * 1024 / 100).max(2))?
                 }

@@ -1,9 +1,9 @@
-//! The kernel's routes of one family, and the part that the fast path has.
+//! The kernel's routes of one family, and the entries that the fast path has of them.
 //!
-//! Each prefix is sent once a batch, even if it changed several times. Several routes to one prefix
-//! are ranked as the kernel does: table `local`, `main`, `default`; then metric. The kernel
-//! searches one table after the other, so a shorter prefix of an earlier table hides a longer one
-//! of a later table: Linux gets packets to such a prefix.
+//! Each prefix is sent once in a batch, even if it changed several times. Several routes to one
+//! prefix are ranked as in the kernel: first by table (`local`, `main`, `default`), then by metric.
+//! The kernel searches one table after the other, so a shorter prefix of an earlier table hides a
+//! longer one of a later table: packets to such a prefix go to Linux.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -21,7 +21,7 @@ const TABLE_LOCAL: u32 = 255;
 pub(crate) struct Outputs {
     pub(crate) host: usize,
     pub(crate) discard: usize,
-    /// Also to Linux, which answers senders with an error.
+    /// Another output to Linux, which answers senders with an error.
     pub(crate) errors: usize,
 }
 
@@ -51,18 +51,18 @@ impl Candidate {
 #[derive(Debug, Default)]
 struct Entry {
     candidates: Vec<Candidate>,
-    /// Number of the text that the fast path has.
+    /// The number of the text that the fast path has.
     told: Option<u32>,
     dirty: bool,
-    /// A route was added that exists already: a list had it before its message arrived, or it is
-    /// another one with the same next hops.
+    /// A route was added that already exists: either a list contained it before its message
+    /// arrived, or it is another route with the same next hops.
     is_doubtful: bool,
 }
 
 /// The next hops of a route with the present links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meaning {
-    /// No next hop: the next route applies.
+    /// The route has no next hop: the next route applies.
     None,
     /// Number of its text.
     Text(u32),
@@ -79,14 +79,14 @@ pub(crate) struct Fib<A> {
     outputs: Outputs,
     host: u32,
     errors: u32,
-    /// Prefixes that are the host's where no route is.
+    /// Prefixes that go to the host if they have no route.
     base: Vec<(A, u8)>,
     /// Prefixes with a special meaning on every link, which are never sent.
     hidden: Vec<(A, u8)>,
     /// Prefixes of more than one address in table `local`, which hide longer ones of the other
     /// tables.
     wide: HashSet<(A, u8)>,
-    /// Prefixes in table `default`, which shorter ones of the other tables hide.
+    /// Prefixes in table `default`; shorter prefixes of the other tables hide them.
     last: HashSet<(A, u8)>,
     aliases: Aliases,
 }
@@ -97,7 +97,8 @@ fn covers<A: Address>(outer: (A, u8), inner: (A, u8)) -> bool {
 }
 
 impl<A: Address> Fib<A> {
-    /// No routes: the host gets all packets, and also those to `base` unless a route covers them.
+    /// A table without routes: the host gets all packets, including those to `base` unless a route
+    /// covers them.
     pub(crate) fn new(outputs: Outputs, base: Vec<(A, u8)>, hidden: Vec<(A, u8)>) -> Fib<A> {
         let mut texts = Interner::default();
         let host = texts.number(format!("- {}", outputs.host));
@@ -146,7 +147,7 @@ impl<A: Address> Fib<A> {
         &mut self.aliases
     }
 
-    /// Notes that the answer for a prefix may have changed.
+    /// Notes that the entry for a prefix may have changed.
     fn mark(&mut self, prefix: (A, u8)) {
         self.mark_one(prefix);
         let candidates = self.routes.get(&prefix).map_or(&[][..], |entry| &entry.candidates);
@@ -216,7 +217,8 @@ impl<A: Address> Fib<A> {
         self.mark(prefix);
     }
 
-    /// Removes a route. False if it was unknown, or may exist twice: only a list can show the rest.
+    /// Removes a route. Returns false if the route was unknown, or may exist twice: then only a new
+    /// list can show the remaining routes.
     pub(crate) fn remove(&mut self, route: Route<A>) -> bool {
         let gone = route.way.clone();
         let Some((prefix, old)) = self.candidate(route) else { return true };
@@ -229,7 +231,7 @@ impl<A: Address> Fib<A> {
             self.mark(prefix);
             return is_known;
         }
-        // IPv6: some next hops of several, or all in another order.
+        // IPv6: some of several next hops, or all of them in another order.
         let Way::Hops(gone) = gone else { return false };
         let key = |hop: &Hop<A>| (hop.gateway, hop.device);
         for (index, candidate) in entry.candidates.iter_mut().enumerate() {
@@ -285,7 +287,7 @@ impl<A: Address> Fib<A> {
         }
     }
 
-    /// Computes the next hops of every route again; prefixes whose answer changes are sent.
+    /// Computes the next hops of every route again; prefixes whose entry changes are sent.
     pub(crate) fn reconsider(&mut self, links: &Links, objects: &HashMap<u32, Object>) {
         let old = std::mem::take(&mut self.meanings);
         self.learn_ways(links, objects);
@@ -308,7 +310,7 @@ impl<A: Address> Fib<A> {
         }
     }
 
-    /// Computes the next hops of routes that are new since the last time.
+    /// Computes the next hops of routes that are new since the last call.
     fn learn_ways(&mut self, links: &Links, objects: &HashMap<u32, Object>) {
         for number in self.meanings.len()..self.ways.len() {
             let meaning = match self.ways.value(number as u32) {
@@ -337,7 +339,7 @@ impl<A: Address> Fib<A> {
         let mut text = String::new();
         for hop in hops.iter().filter(usable) {
             let Some(link) = links.get(hop.device) else { continue };
-            // A device that the fast path does not have: Linux forwards.
+            // The fast path does not have the device, so Linux forwards.
             let Some(output) = link.output else { return Meaning::Text(self.host) };
             if !text.is_empty() {
                 text += " | ";
@@ -362,7 +364,7 @@ impl<A: Address> Fib<A> {
     fn answer(&self, prefix: (A, u8)) -> Option<u32> {
         let candidates = self.routes.get(&prefix).map_or(&[][..], |entry| &entry.candidates);
         if candidates.iter().any(|candidate| candidate.narrow) {
-            // Depends on more than the destination: Linux decides.
+            // The route depends on more than the destination, so Linux decides.
             return Some(self.host);
         }
         if candidates.first().is_some_and(|best| self.is_hidden(prefix, best.rank)) {
@@ -377,7 +379,7 @@ impl<A: Address> Fib<A> {
         found.or_else(|| self.base.contains(&prefix).then_some(base))
     }
 
-    /// Adds up to `most` changes to `to`, a line each. Returns how many.
+    /// Adds up to `most` changes to `to`, one in each line. Returns their number.
     pub(crate) fn tell(
         &mut self,
         most: usize,
@@ -427,8 +429,8 @@ fn insert<A: Address>(
 ) {
     let same = |c: &Candidate| (c.order(), c.narrow) == (new.order(), new.narrow);
     if merges {
-        // IPv6 reports all next hops of a route at once, even if one was added; on-link routes of
-        // several devices coexist.
+        // IPv6 reports all next hops of a route at once, even if only one was added; on-link routes
+        // of several devices may coexist.
         let devices = |way: u32| match ways.value(way) {
             Some(Way::Hops(hops)) if hops.iter().all(|hop| hop.gateway == Gateway::None) => {
                 Some(hops.iter().map(|hop| hop.device).collect::<Vec<_>>())

@@ -1,4 +1,4 @@
-//! The kernel's messages about links, neighbours, next hops and routes: bytes to values.
+//! The kernel's messages about links, neighbours, next hops and routes: converts bytes to values.
 //!
 //! Numbers are from `linux/rtnetlink.h`, `neighbour.h`, `nexthop.h`.
 
@@ -58,7 +58,8 @@ pub(crate) const NTF_USE: u8 = 1;
 const NTF_PROXY: u8 = 8;
 pub(crate) const NUD_PERMANENT: u16 = 0x80;
 pub(crate) const NUD_STALE: u16 = 4;
-/// Reachable, stale, delay, probe, no ARP, permanent: there is an address for sending.
+/// Reachable, stale, delay, probe, no ARP, permanent: the neighbour has an address to which packets
+/// can be sent.
 const NUD_VALID: u16 = 0x02 | 0x04 | 0x08 | 0x10 | 0x40 | NUD_PERMANENT;
 
 const NHA_ID: u16 = 1;
@@ -81,8 +82,8 @@ const IFLA_INFO_KIND: u16 = 1;
 const IFLA_INFO_DATA: u16 = 2;
 const IFLA_MACVLAN_MODE: u16 = 1;
 const IFLA_XDP_ATTACHED: u16 = 2;
-/// Modes of a macvlan that receives frames to other addresses than its own: all; those from certain
-/// stations.
+/// Modes of a macvlan that also receives frames to other addresses than its own: all frames, or
+/// those from certain stations.
 const MACVLAN_MODE_PASSTHRU: u32 = 8;
 const MACVLAN_MODE_SOURCE: u32 = 16;
 const IFF_UP: u32 = 1;
@@ -94,7 +95,7 @@ pub(crate) trait Address: Copy + Eq + Ord + std::hash::Hash + std::fmt::Debug {
     const FAMILY: u8;
     /// Number of bits.
     const BITS: u8;
-    /// From network order; `None` for another family.
+    /// Reads an address in network order; `None` for another family.
     fn from_octets(octets: &[u8]) -> Option<Self>;
     /// In the usual notation.
     fn write(self, to: &mut String);
@@ -159,7 +160,7 @@ impl<A: Address> Gateway<A> {
         }
     }
 
-    /// From the attribute `RTA_VIA`: family and address.
+    /// Reads the attribute `RTA_VIA`: family and address.
     fn from_via(via: &[u8]) -> Option<Gateway<A>> {
         Gateway::from_octets(via.get(2..)?)
     }
@@ -178,7 +179,7 @@ pub(crate) struct Hop<A> {
 /// The treatment of a route's packets.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Way<A> {
-    /// Linux decides: its own addresses, unreachable destinations, encapsulations.
+    /// Linux decides: addresses of its own, unreachable destinations, encapsulations.
     Host,
     /// Packets are dropped without an error.
     Discard,
@@ -193,7 +194,8 @@ pub(crate) enum Way<A> {
 pub(crate) struct Route<A> {
     pub(crate) prefix: (A, u8),
     pub(crate) table: u32,
-    /// It is for some packets to these destinations only: for a type of service, for sources.
+    /// The route applies only to some packets to these destinations: to a type of service or to
+    /// sources.
     pub(crate) narrow: bool,
     pub(crate) metric: u32,
     pub(crate) way: Way<A>,
@@ -253,7 +255,8 @@ impl<A: Address> Route<A> {
     }
 }
 
-/// Reads the entries of a multipath attribute. False if the fast path cannot use one.
+/// Reads the entries of a multipath attribute. Returns false if the fast path cannot use one of
+/// them.
 fn hops<A: Address>(mut bytes: &[u8], to: &mut Vec<Hop<A>>) -> bool {
     while let Some(&[low, high, flags, weight, ..]) = bytes.first_chunk::<8>() {
         let length = usize::from(u16::from_ne_bytes([low, high]));
@@ -279,13 +282,13 @@ fn hops<A: Address>(mut bytes: &[u8], to: &mut Vec<Hop<A>>) -> bool {
     true
 }
 
-/// A next hop object, as FRR makes them.
+/// A next hop object, such as those that FRR makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Object {
     Blackhole,
-    /// Encapsulations and similar ones.
+    /// An object with an encapsulation or similar properties.
     Foreign,
-    /// Gateway in network order, with its family's length; empty for none.
+    /// The gateway in network order, in the length of its family; empty without a gateway.
     Single {
         gateway: Vec<u8>,
         device: u32,
@@ -318,7 +321,7 @@ impl Object {
     }
 }
 
-/// The weight of an entry of a group: a byte, in newer kernels followed by a higher one.
+/// The weight of a group's entry: one byte; newer kernels add a second byte for the upper half.
 fn weight(entry: &[u8]) -> Option<u16> {
     u16::from_le_bytes([*entry.get(4)?, *entry.get(5)?]).checked_add(1)
 }
@@ -327,10 +330,10 @@ fn weight(entry: &[u8]) -> Option<u16> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Neighbour {
     pub(crate) device: u32,
-    /// In network order, 4 or 16 bytes.
+    /// The address in network order, 4 or 16 bytes.
     pub(crate) address: Vec<u8>,
     pub(crate) state: u16,
-    /// Its Ethernet address, if it has one that can be used.
+    /// The neighbour's Ethernet address, if it has a usable one.
     pub(crate) mac: Option<[u8; 6]>,
 }
 
@@ -366,17 +369,17 @@ pub(crate) struct Link {
     /// Its Ethernet address.
     pub(crate) mac: Option<[u8; 6]>,
     pub(crate) mtu: u32,
-    /// The bridge, bond or VRF that it belongs to.
+    /// The bridge, bond or VRF that the device belongs to.
     pub(crate) master: Option<u32>,
-    /// The device of the same namespace below it.
+    /// The device below it, if it is in the same namespace.
     pub(crate) lower: Option<u32>,
     /// `bridge`, `macvlan` and so on.
     pub(crate) kind: String,
-    /// It takes all frames of the device below it.
+    /// Whether the device takes all frames of the device below it.
     pub(crate) takes_all: bool,
-    /// It receives frames for other stations.
+    /// Whether the device receives frames for other stations.
     pub(crate) promiscuous: bool,
-    /// An eBPF program gets its frames first.
+    /// Whether an eBPF program gets the device's frames first.
     pub(crate) has_program: bool,
 }
 

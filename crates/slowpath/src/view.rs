@@ -158,7 +158,7 @@ fn copy(lower: &Path, upper: &Path, ids: Ids) -> io::Result<()> {
 
 /// Unmounts the overlay, if there is one.
 pub(crate) fn remove(folder: &Path) {
-    // Running programs keep it until they end.
+    // Running programs keep the file system until they end.
     let _ = umount2(&place(folder), MntFlags::MNT_DETACH);
 }
 

@@ -26,7 +26,7 @@ const MAX_MAPS: usize = 1024;
 pub struct HeldMap {
     /// Its name, of 15 letters at most.
     pub name: String,
-    /// The kernel's number of its type.
+    /// The kernel's number of the map's type.
     pub type_number: u32,
     /// Bytes of a key.
     pub key_bytes: u32,

@@ -36,7 +36,7 @@ pub struct Candidate<'a> {
 pub struct MapShape<'a> {
     /// Its name.
     pub name: &'a str,
-    /// The kernel's number of its type.
+    /// The kernel's number of the map's type.
     pub type_number: u32,
     /// Bytes of a key.
     pub key_bytes: u32,

@@ -9,8 +9,9 @@ pub(super) enum Takes {
     Number,
     Context,
     Map,
-    /// Memory of a map's key or value, the map being argument 1.
+    /// Memory of a key of the map in argument 1.
     Key,
+    /// Memory of a value of the map in argument 1.
     MapValue,
     /// Memory that the helper reads; the next argument is its length.
     Reads,
@@ -34,7 +35,7 @@ pub(super) enum Gives {
     Record,
 }
 
-/// Arguments and result of a helper.
+/// The arguments and the result of a helper.
 pub(super) fn signature(helper: u32) -> Option<(&'static [Takes], Gives)> {
     use Takes::{
         Anything, Both, Context, Function, Key, Map, MapValue, Number, Reads, ReadsBefore, Record,

@@ -14,7 +14,7 @@
 //! | pointers where a helper wants a number, or in memory that it reads | |
 //! | a pointer as verdict | |
 //!
-//! It does not cover side channels, such as the time of an access.
+//! The analysis does not cover side channels, such as the time of an access.
 //!
 //! | file      | concern                                  |
 //! |-----------|------------------------------------------|
@@ -41,9 +41,9 @@ use crate::problem::Problem;
 pub struct Findings {
     /// Instructions that would reveal an address.
     pub problems: Vec<Problem>,
-    /// Functions, by the place of their first instruction, that may read bytes of their stack before
-    /// they write them. The cage clears their stack from this distance to its end on, which is
-    /// negative.
+    /// Functions that may read bytes of their stack before they write them, by the place of their
+    /// first instruction. The cage clears their stack from this distance to its end on; the
+    /// distance is negative.
     pub to_clear: BTreeMap<usize, i32>,
     /// Instructions that read the receiving device of a frame (`ctx->ingress_ifindex`).
     pub device_reads: BTreeSet<usize>,

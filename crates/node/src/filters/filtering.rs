@@ -91,7 +91,7 @@ impl Filtering {
         self.actor.take_back(slice, back);
     }
 
-    /// A slice's rules, and how often each has counted.
+    /// A slice's rules, and how many packets each rule has matched.
     pub(crate) fn list(&self, slice: String, reply: Reply<Result<FilterList, ProblemDetails>>) {
         self.actor.list(slice, reply);
     }

@@ -60,7 +60,7 @@ pub(super) fn serve(
                 sleep(PAUSE);
             }
             let Ok((stream, _)) = listener.accept() else {
-                // No descriptors are left, for example.
+                // For example, no descriptor is free.
                 sleep(PAUSE);
                 continue;
             };

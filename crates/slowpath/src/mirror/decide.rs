@@ -1,4 +1,5 @@
-//! The decisions of the fast path: follows the settings behind its policy, and sends the policy.
+//! The decisions of the fast path: reads the settings that its policy depends on, and sends the
+//! policy.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -20,19 +21,19 @@ use crate::policy::rules::{Rule, Rules};
 use crate::policy::xfrm::Policies;
 use crate::policy::{nftables, xfrm};
 
-/// Why the fast path decides nothing at all.
+/// The reason why the fast path decides nothing at all.
 pub(super) const UNREAD: &str = "the fast path has not read it yet";
 pub(super) const LOST: &str = "messages of the kernel were lost, and all is read again";
 pub(super) const UNFOLLOWED: &str = "it is not followed any more";
 pub(super) const REFUSED: &str = "the fast path refuses the policy";
-/// The handler with the packets over the limit.
+/// The handler that returns the number of packets over the limit.
 pub(super) const POLICED: &str = "police.drops";
 const UNREADABLE: &str = "nftables cannot be read";
 
-/// Most attempts to read a list that changes meanwhile.
+/// The maximum number of attempts to read a list that changes meanwhile.
 const TRIES: usize = 5;
 const IFLA_EXT_MASK: u16 = 29;
-/// Lists of devices without their counters, which take longest.
+/// Reads devices without their counters, which take the longest time.
 const WITHOUT_COUNTERS: u32 = 8;
 const IFA_LOCAL: u16 = 2;
 /// Types of routes: local, broadcast, anycast and multicast have successive numbers.

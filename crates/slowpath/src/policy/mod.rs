@@ -64,7 +64,7 @@ pub(crate) fn subscribe(
 /// The facts about a namespace, and the policy that the fast path has.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
-    /// Why the fast path decides nothing at all.
+    /// The reason why the fast path decides nothing at all.
     pub(crate) closed: Option<&'static str>,
     pub(crate) hooks: Hooks,
     pub(crate) ipsec: Policies,

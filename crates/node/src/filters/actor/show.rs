@@ -10,7 +10,7 @@ use crate::NodeError;
 use crate::filters::{Origin, count};
 
 impl Actor {
-    /// A slice's rules, and how often each has counted.
+    /// A slice's rules, and how many packets each rule has matched.
     pub(super) fn list(&mut self, slice: &str) -> Result<FilterList, ProblemDetails> {
         let documents = self.documents();
         known_slice(&documents, slice)?;
