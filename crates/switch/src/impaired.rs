@@ -1,4 +1,4 @@
-//! Links with a rate, a delay, losses: waiting and arriving packets.
+//! Links with a rate, a delay or losses: packets wait for the transmitter, and arrive later.
 //!
 //! A packet in transit uses only its sender's slot.
 
@@ -14,20 +14,21 @@ use crate::queue::Queued;
 use crate::tables::{Interface, Pool, Shared, Tables, count};
 use crate::tap::{Lost, lost};
 
-/// Packets that arrive over one link before the next one has its turn.
+/// The number of packets that arrive over one link before the next link has its turn.
 const TURN: usize = 256;
 
 /// Whether one more packet may be in transit. All links of a pool together have three quarters of
-/// its slots; each may take up to twice the free rest (dynamic thresholds, Choudhury and Hahne
-/// 1998), so that a congested link leaves room for the others: alone it can use half of the pool.
+/// its slots. Each link may use up to twice the free rest (dynamic thresholds, Choudhury and Hahne
+/// 1998), so that a congested link leaves room for the others: a single link can use half of the
+/// pool.
 fn has_room(pool: &Pool, waiting: usize) -> bool {
     let budget = pool.view.layout().geometry.slots / 4 * 3;
     let free = budget.saturating_sub(pool.on_the_way.get()) as usize;
     waiting < free * 2
 }
 
-/// The interface whose capture shows a lost packet: its sender's; for a packet from a host, the
-/// interface that it would have reached.
+/// The interface whose capture shows a lost packet: the sender's interface; for a packet from a
+/// host, the interface that it would have reached.
 pub(crate) fn witness(interface: &Interface) -> (u32, Direction) {
     match interface.to {
         Target::Link(to) if interface.relay => (to, Direction::In),
@@ -86,7 +87,8 @@ fn tell(
     lost(shared, &Lost { interface, taps, direction, memory, offset, length, cause });
 }
 
-/// Passes on the arrived packets; returns how many, and how many of them over links.
+/// Passes the arrived packets on. Returns their number, and the number of those that went over
+/// links.
 pub(crate) fn release(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64, u64) {
     let Tables { pools, interfaces, ports, outgoing, tunnels, .. } = tables;
     let mut ways = Ways { ports, outgoing, tunnels };
@@ -114,12 +116,12 @@ fn release_from(
 ) -> (u64, u64) {
     let (mut arrived, mut linked) = (0, 0);
     let Some(pool) = pools.get(&interface.pool) else { return (0, 0) };
-    // A time beyond the clock is the largest one for queues.
+    // A time that the clock cannot reach becomes the largest time, which queues know.
     let clock_ns = if now_ns == u64::MAX { 0 } else { now_ns };
     let mut onward = Onward::of(interface, pools, ways, shared, clock_ns);
     let Some(impairment) = interface.impairment.as_deref_mut() else { return (0, 0) };
     for _ in 0..most {
-        // Two, as the packet may be duplicated.
+        // Room for two packets, as the packet may be duplicated.
         if onward.room(interface.id) < 2 {
             break;
         }
@@ -135,8 +137,8 @@ fn release_from(
     (arrived, linked)
 }
 
-/// Inverts the wrong bit, and makes the second packet of a duplicated one; `None` if the pool has
-/// no slot for it.
+/// Inverts the bit that the link damages, and makes the second packet of a duplicated one; `None`
+/// if the pool has no slot for it.
 fn alter(shared: &Shared, pool: &Pool, due: &Due<Queued>) -> Option<Queued> {
     let view = &pool.view;
     let packet = due.packet;
@@ -171,8 +173,8 @@ fn alter(shared: &Shared, pool: &Pool, due: &Due<Queued>) -> Option<Queued> {
 }
 
 impl Tables {
-    /// Sets the effects of the link of interface `id`. Packets on a link that has lost its effects
-    /// arrive at once.
+    /// Sets the effects of the link of interface `id`. If the link has lost its effects, its
+    /// packets arrive at once.
     pub(crate) fn impair(&mut self, shared: &Shared, id: u32, settings: Option<Settings>) {
         let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) else { return };
         let Some(pool) = self.pools.get(&interface.pool) else { return };
@@ -195,7 +197,7 @@ impl Tables {
         }
     }
 
-    /// Removes an impairment; packets in transit have no destination, and are dropped.
+    /// Removes an impairment. Packets in transit have no destination, and are dropped.
     fn stop(&mut self, id: u32, shared: &Shared) {
         let Some(interface) = self.interfaces.iter_mut().find(|i| i.id == id) else { return };
         let Some(mut impairment) = interface.impairment.take() else { return };
@@ -210,7 +212,7 @@ impl Tables {
         }
     }
 
-    /// Removes the interfaces of a removed pool, with packets in transit from there.
+    /// Removes the interfaces of a removed pool, with their packets in transit.
     pub(crate) fn remove_interfaces_of(&mut self, shared: &Shared, pool: u32) {
         let gone: Vec<u32> =
             self.interfaces.iter().filter(|i| i.pool == pool).map(|i| i.id).collect();

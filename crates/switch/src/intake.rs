@@ -1,5 +1,6 @@
-//! From the routers' transmit rings to the port queues. Here a descriptor gets its stamp: pool and
-//! interface of its ring; the slot is masked, and only the flags that a router may set are kept.
+//! Moves packets from the routers' transmit rings to the port queues. Here a descriptor gets the
+//! pool and interface of its ring as a stamp; its slot number is masked, and only the flags that a
+//! router may set are kept.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::Ordering;
@@ -17,14 +18,15 @@ use crate::queue::Queued;
 use crate::tables::{Interface, Pool, Shared, Tables, count};
 use crate::train::MAX_HEADERS;
 
-/// Packets taken from one ring before the next one has its turn.
+/// The number of packets taken from one ring before the next ring has its turn.
 pub(crate) const TURN: u32 = 64;
 
-/// Number of packets ahead for which memory is prefetched.
+/// The number of packets ahead of the current one for which memory is prefetched.
 const SOON: u32 = 4;
 const LATER: u32 = 12;
 
-/// Free room that should exist before a super-packet is cut: the frames of most super-packets.
+/// The number of free places that should exist before a super-packet is cut: as many as most
+/// super-packets have frames.
 const CUT_ROOM: u32 = 48;
 
 /// Takes up to a turn from every transmit ring that may have packets. Returns the number of
@@ -57,7 +59,7 @@ pub(crate) fn intake(tables: &mut Tables, shared: &Shared, now_ns: u64) -> (u64,
     (taken, linked)
 }
 
-/// Takes up to a turn of packets that another worker has handed over from the interface at `place`.
+/// Takes up to a turn of packets that another worker has passed from the interface at `place`.
 #[inline]
 fn take_over(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> u64 {
     let Tables { pools, interfaces, ports, .. } = tables;
@@ -95,7 +97,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     let mut onward = Onward::of(interface, pools, ways.again(), shared, now_ns);
     let witness = impaired::witness(interface);
     let mut impairment = interface.impairment.as_deref_mut();
-    // A packet on a link asks for room when it arrives.
+    // A packet on a link needs room only when it arrives.
     let room = if impairment.is_some() { TURN } else { onward.room(interface.id).min(TURN) };
     if room == 0 {
         return (0, 0);
@@ -104,7 +106,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     let (by, odd) = (interface.filtered_by, interface.odd);
     let mut judge = by.and_then(|by| Some(filters.as_mut()?.judge(by, odd)));
     let Interface { id, lengths, before, head, .. } = interface;
-    // Keys count only for slices with rules.
+    // Keys matter only to slices with rules.
     let allowed = Word::RETURN | if judge.is_some() { Word::KEY } else { 0 };
     let (mut turn, mut offered) = (0, 0);
     loop {
@@ -120,8 +122,9 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
             before: *before,
             queue: word.queue(),
         };
-        // Held, passed, cleared, in this order, for each packet: at any end of a switch, the next
-        // one sees its progress. See `Worker::reclaim`.
+        // For each packet, in this order: its slot is noted as held, the packet is passed on, its
+        // place in the ring is cleared. Wherever a switch ends, the next one then sees how far it
+        // got. See `Worker::reclaim`.
         let fresh = shared.held.take(packet.pool, slot);
         let ahead = |by| ring.peek(head.wrapping_add(by)).map(|word| word.queue());
         onward.fetch_ahead(*id, ahead(SOON), ahead(LATER));
@@ -134,7 +137,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
         let onward = &mut onward;
         let mut passing =
             Passing { shared, pool, lengths, onward, judge, impairment, witness, now_ns };
-        // A slot that is here already was submitted twice: the first counts.
+        // A slot that the switch already holds was submitted twice: the first time counts.
         if !fresh {
             // No packet is there.
         } else if packet.word.is_long() {
@@ -198,8 +201,9 @@ impl Passing<'_, '_, '_, '_> {
         0
     }
 
-    /// Passes a super-packet on: as it is to a device that cuts it or to a router that takes it, else
-    /// in segments. How many frames it is, how many went over a link, and whether it was cut.
+    /// Passes a super-packet on: uncut to a device that cuts it or to a router that accepts it,
+    /// otherwise in segments. Returns how many frames it is, how many of them went over a link, and
+    /// whether it was cut.
     #[cold]
     #[inline(never)]
     fn pass_long(&mut self, packet: Queued) -> (u64, u64, bool) {
@@ -220,7 +224,7 @@ impl Passing<'_, '_, '_, '_> {
         }
         let (mut linked, mut refused) = (0, 0);
         let lost = long.cut(shared, &pool.view, packet, &head, |segment| {
-            // A packet on a link asks for room when it arrives.
+            // A packet on a link needs room only when it arrives.
             if self.impairment.is_none() && self.onward.room(packet.interface) == 0 {
                 refused += 1;
                 shared.give_back(&pool.view, segment.pool, segment.word);
@@ -234,8 +238,8 @@ impl Passing<'_, '_, '_, '_> {
     }
 }
 
-/// Passes on the packets that rules have diverted to other interfaces. Returns how many went over
-/// links.
+/// Passes on the packets that rules have diverted to other interfaces. Returns the number of
+/// packets that went over links.
 fn divert(
     filters: &mut Filters,
     interfaces: &mut [Interface],
@@ -264,7 +268,7 @@ fn divert(
         if let Some(impairment) = to.impairment.as_deref_mut() {
             impaired::submit(impairment, shared, pool, diverted.packet, now_ns, witness);
         } else if onward.room(to.id) == 0 {
-            // It cannot wait in the ring, as later packets have other destinations.
+            // The packet cannot wait in the ring, as later packets have other destinations.
             count!(shared, to.id, tx_drop_queue, 1);
             drop();
         } else {

@@ -1,9 +1,9 @@
 //! The settings of Linux that affect the fast path.
 //!
-//! The fast path knows routes, neighbours, Ethernet addresses and MTUs exactly as Linux does. Of
-//! all other settings that change Linux's treatment of a packet, this detects only whether they
-//! exist: then Linux gets the packets that they may concern. The fast path gets each reason in
-//! words, and counts by it.
+//! The fast path knows routes, neighbours, Ethernet addresses and MTUs exactly as Linux does. For
+//! all other settings that change how Linux treats a packet, this module detects only whether they
+//! exist: then Linux gets the packets that they may concern. The fast path gets each reason as
+//! text, and counts packets by reason.
 //!
 //! | file       | concern                                                       |
 //! |------------|---------------------------------------------------------------|
@@ -45,8 +45,8 @@ const RULE: &str = "an ip rule asks for more than its destination";
 pub const OWN_SOURCE: &str = "its source is an address of the router";
 /// A gate's room for prefixes and addresses of `own`, in addition to those of rules.
 const MOST_OWN: [usize; 2] = [16, 4000];
-/// Bytes of a frame beside the packet: Ethernet header and a VLAN tag (`is_skb_forwardable` in the
-/// kernel).
+/// Bytes of a frame in addition to the packet: Ethernet header and a VLAN tag (`is_skb_forwardable`
+/// in the kernel).
 const FRAME_BYTES: u32 = 14 + 4;
 const REDIRECT: &str = "it leaves by the interface that it came by";
 
@@ -72,7 +72,8 @@ pub(crate) struct Policy {
     pub(crate) qdiscs: Qdiscs,
     pub(crate) settings: Settings,
     pub(crate) polled: Polled,
-    /// Prefixes that no other station has as its source: local and broadcast addresses.
+    /// Prefixes that are no valid source of another station's packets: local and broadcast
+    /// addresses.
     pub(crate) own: BTreeSet<Ipv4Net>,
     told: HashMap<String, String>,
 }
@@ -82,17 +83,17 @@ pub(crate) struct Policy {
 pub(crate) struct Told {
     /// Handlers with the values to write.
     pub(crate) writes: Vec<(String, String)>,
-    /// All reasons, with their packets.
+    /// All reasons, with the packets that they concern.
     pub(crate) reasons: BTreeSet<String>,
 }
 
 impl Policy {
-    /// The policy of a fast path that decides nothing, for this reason.
+    /// The policy for a fast path that decides nothing, with the reason.
     pub(crate) fn closed(reason: &'static str) -> Policy {
         Policy { closed: Some(reason), ..Policy::default() }
     }
 
-    /// The differences since the last time, for each interface.
+    /// The differences since the last call, for each interface.
     pub(crate) fn compose(&mut self, links: &Links) -> Told {
         let mut told = Told::default();
         let concerns = [true, false].map(|is_v4| self.rules.concern(is_v4));
@@ -110,7 +111,7 @@ impl Policy {
         told
     }
 
-    /// The policy of packets received by an interface.
+    /// The policy for packets that an interface receives.
     fn gate(
         &self,
         number: usize,
@@ -167,7 +168,7 @@ impl Policy {
         text
     }
 
-    /// The policy of packets sent by an interface.
+    /// The policy for packets that an interface sends.
     fn forward(
         &self,
         number: usize,
@@ -197,7 +198,7 @@ impl Policy {
         text
     }
 
-    /// Whether a gate can look at each of the router's own addresses.
+    /// Whether a gate can check each of the router's own addresses.
     fn has_room_for_own(&self) -> bool {
         let hosts = self.own.iter().filter(|prefix| prefix.prefix_len() == 32).count();
         let [prefixes, addresses] = MOST_OWN;
@@ -228,7 +229,7 @@ impl Policy {
         self.master_reason(link, links)
     }
 
-    /// Why all packets of a family are Linux's.
+    /// The reason why all packets of a family go to Linux.
     fn family_reason(&self, is_v4: bool, concern: &Concern) -> Option<&'static str> {
         let hook = if is_v4 { self.hooks.v4 } else { self.hooks.v6 };
         let [legacy4, legacy6] = self.polled.legacy;
