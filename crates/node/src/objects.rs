@@ -242,7 +242,7 @@ impl Objects<'_> {
         }
     }
 
-    /// The slice whose rules hold for an interface's packets.
+    /// The slice whose rules apply to an interface's packets.
     fn filtered_by(&self, router: &Router, interface: &InterfacePlan) -> Option<FilteredBy> {
         let name = &router.plan.name;
         let (slice, number) = self.filters.of(name.slice(), name.name(), &interface.name)?;

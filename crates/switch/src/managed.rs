@@ -1,5 +1,5 @@
-//! The queue manager behind a port: the tree of `europa-queue`, and the owner of each queue. The
-//! node sends the desired tree as a whole, and this module compares it with the present one.
+//! The queue manager of a port: the tree of `europa-queue`, and the owner of each queue. The node
+//! sends the desired tree as a whole, and this module compares it with the present one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,9 +22,9 @@ pub const QUEUE_SETTINGS: Settings =
 /// Bytes of a tree's statistics, see `europa_queue::Statistics`.
 pub const QUEUE_BYTES: usize = (QUEUE_SETTINGS.nodes as usize + 1) * WORDS * 8;
 
-/// Time for which departing packets gather if they wait for rates: one by one they would need a
-/// system call each (measured: 1.5 frames a call). A device that can lose frames gets half of its
-/// time to send the last batch, when the switch catches up.
+/// The time for which departing packets are gathered if they wait for rates: one by one they would
+/// need a system call each (measured: 1.5 frames a call). A device that can lose frames gets half
+/// of its time to send the last batch, when the switch catches up.
 const PACE_NS: u64 = 100_000;
 
 /// Memory for a tree's statistics.
@@ -42,7 +42,8 @@ impl AsRef<[std::sync::atomic::AtomicU64]> for Words {
 struct Own {
     slice: Id,
     queue: Id,
-    /// Number of packets of an interface at which it has to wait. `u32::MAX` if they are dropped.
+    /// The number of packets of an interface at which it has to wait; `u32::MAX` if its packets are
+    /// dropped instead.
     holds: u32,
 }
 
@@ -70,7 +71,7 @@ pub(crate) struct Managed {
     /// By interface.
     own: Vec<Option<Own>>,
     due: Vec<Due<Queued>>,
-    /// No packet leaves before this time. See [`PACE_NS`].
+    /// No packet leaves before this time; see [`PACE_NS`].
     not_before_ns: u64,
 }
 
@@ -81,7 +82,7 @@ fn dropped(shared: &Shared, pools: &Pools, packet: Queued) {
 }
 
 impl Managed {
-    /// A tree without queues that counts in `memory`.
+    /// A tree without queues, with its counters in `memory`.
     pub(crate) fn new(memory: Mapping) -> Result<Self, String> {
         let mut tree =
             Tree::with_words(QUEUE_SETTINGS, Words(memory)).map_err(|error| error.to_string())?;
@@ -103,7 +104,7 @@ impl Managed {
         self.own.get(interface as usize).copied().flatten()
     }
 
-    /// Number of packets that an interface may add. `None` as long as it has no queue: it waits.
+    /// The number of packets that an interface may add. `None` while it has no queue: it waits.
     #[inline]
     pub(crate) fn room(&self, interface: u32) -> u32 {
         match self.own(interface) {
@@ -113,7 +114,7 @@ impl Managed {
         }
     }
 
-    /// The queue of a number; a number that the slice does not have here means 0.
+    /// The queue of a number; a number that the slice does not have on this port means 0.
     #[inline]
     fn queue(&self, own: Own, number: u16) -> Id {
         match number {
@@ -125,7 +126,7 @@ impl Managed {
     /// See [`PortQueue::fetch_ahead`](crate::queue::PortQueue::fetch_ahead).
     #[inline]
     pub(crate) fn fetch_ahead(&self, interface: u32, soon: Option<u16>, later: Option<u16>) {
-        // Few queues are in the cache anyway.
+        // If there are few queues, they are in the cache anyway.
         if !self.tree.is_large() {
             return;
         }
@@ -138,8 +139,8 @@ impl Managed {
         }
     }
 
-    /// Puts a packet into its named queue, or its interface's own. This or other packets may be
-    /// dropped.
+    /// Puts a packet into the queue that it names, or into its interface's own queue. This packet
+    /// or others may be dropped.
     #[inline]
     pub(crate) fn push(&mut self, shared: &Shared, pools: &Pools, now_ns: u64, packet: Queued) {
         let Some(own) = self.own(packet.interface) else {
@@ -154,8 +155,8 @@ impl Managed {
         self.tree.enqueue(now_ns, queue, packet, length, capable, drop);
     }
 
-    /// Takes out departing packets: `bytes` of them, and no more than a kick takes. `patient` is a
-    /// device that loses nothing at any speed.
+    /// Takes packets that may leave: `bytes` of them, and no more than a kick takes. `patient`
+    /// marks a device that loses nothing at any speed.
     pub(crate) fn take(
         &mut self,
         shared: &Shared,
@@ -183,7 +184,7 @@ impl Managed {
         }
     }
 
-    /// Time when a packet may leave; `None` if no packet waits.
+    /// The time at which a packet may leave; `None` if no packet waits.
     pub(crate) fn next_due_ns(&self, now_ns: u64) -> Option<u64> {
         self.tree.next_due(now_ns).map(|due| due.max(self.not_before_ns))
     }
@@ -198,19 +199,20 @@ impl Managed {
         self.tree.retain(|packet| packet.pool != pool, gone);
     }
 
-    /// Takes everything out, ignoring rates.
+    /// Takes all packets, ignoring rates.
     pub(crate) fn drain(&mut self, out: impl FnMut(Queued)) {
         self.tree.retain(|_| false, out);
     }
 
-    /// Changes into the desired tree. `left` gets the packets of removed queues. Returns the places
-    /// of statistics: of each slice, then of each of its routers, then of each of its queues.
+    /// Changes the tree into the desired one. `left` gets the packets of removed queues. Returns
+    /// the places of statistics: of each slice, then of each of its routers, then of each of its
+    /// queues.
     pub(crate) fn become_as(
         &mut self,
         wanted: &PortQueues,
         mut left: impl FnMut(Queued),
     ) -> Result<Vec<u32>, String> {
-        // Half a change would be worse than none.
+        // Check before changing, as an incomplete change would be worse than none.
         let routers = wanted.slices.iter().flat_map(|slice| &slice.routers);
         let nodes = routers.map(|router| 1 + router.queues.len()).sum::<usize>();
         let capacity = QUEUE_SETTINGS.nodes;
@@ -219,7 +221,7 @@ impl Managed {
         }
         let result = self.try_become(wanted, &mut left);
         if result.is_err() {
-            // Nodes without a name would be lost permanently.
+            // Nodes whose name is unknown could never be removed.
             self.begin_anew(&mut left).map_err(|error| error.to_string())?;
         }
         let result = result.map_err(|error| error.to_string());
@@ -272,8 +274,8 @@ impl Managed {
         Ok(())
     }
 
-    /// Removes old nodes before it adds new ones: a number may move from one router to another, and
-    /// room from one slice to another.
+    /// Removes old nodes before new ones are added: a number may move from one router to another,
+    /// and room from one slice to another.
     fn shrink(
         &mut self,
         wanted: &PortQueues,
@@ -379,8 +381,8 @@ mod tests {
 
     use super::*;
 
-    /// One slice with routers that have 30,000 queues, the last one fewer: `nodes` in all, with the
-    /// scheduler.
+    /// One slice with routers that have 30,000 queues each, the last router fewer: `nodes` in
+    /// total, with the scheduler.
     fn wanted(nodes: u32) -> PortQueues {
         let settings = QueueSettings {
             share: Share::weight(1),

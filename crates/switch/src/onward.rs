@@ -30,9 +30,9 @@ impl Ways<'_> {
     }
 }
 
-/// The output of one interface's frames, looked up once a batch.
+/// The destination of one interface's frames, looked up once for each batch.
 pub(crate) enum Onward<'a> {
-    /// With the data that its queues need: pools, and the time.
+    /// A port, with the data that its queues need: pools and the time.
     Port(&'a mut Port, &'a Pools, u64),
     /// The worker that serves the port.
     Worker(&'a mut Outgoing),
@@ -40,7 +40,7 @@ pub(crate) enum Onward<'a> {
     Link(End<'a>),
     /// Another machine.
     Tunnel(Leaving<'a>),
-    /// The other end is missing, as its router restarts.
+    /// The other end is missing, because its router restarts.
     Nowhere,
 }
 
@@ -65,7 +65,7 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// Number of frames of `interface` that it accepts now.
+    /// The number of frames of `interface` that the destination accepts now.
     #[inline]
     pub(crate) fn room(&self, interface: u32) -> u32 {
         match self {
@@ -89,7 +89,8 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// Passes one frame on, for which there is room, or drops it. Returns 1 if it went over a link.
+    /// Passes one frame on, or drops it; the caller has checked that there is room. Returns 1 if
+    /// the frame went over a link.
     #[inline]
     pub(crate) fn pass(&mut self, shared: &Shared, from: &PoolView, packet: Queued) -> u64 {
         let delivery = match self {
@@ -117,8 +118,9 @@ impl<'a> Onward<'a> {
         u64::from(delivery == Delivery::Done)
     }
 
-    /// Passes a super-packet on as it is: to a device that cuts it, or over a link to a router that
-    /// takes it. How many frames went over a link; `None` if it must be cut.
+    /// Passes a super-packet on uncut: to a device that cuts it, or over a link to a router that
+    /// accepts it. Returns how many frames went over a link; `None` if the super-packet must be
+    /// cut.
     pub(crate) fn pass_long(
         &mut self,
         shared: &Shared,
@@ -139,7 +141,7 @@ impl<'a> Onward<'a> {
         leaves.then(|| self.pass(shared, from, packet))
     }
 
-    /// Prefetches the memory for passing on a later frame of `interface`'s.
+    /// Prefetches the memory that is needed to pass on a later frame of `interface`.
     #[inline]
     pub(crate) fn fetch_ahead(&self, interface: u32, soon: Option<u16>, later: Option<u16>) {
         if let Self::Port(port, ..) = self {

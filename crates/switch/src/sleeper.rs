@@ -16,9 +16,9 @@ use nix::unistd::read;
 
 pub(crate) struct Sleeper {
     doorbell: OwnedFd,
-    /// Ready when a router was woken since it was last asked.
+    /// Ready if a router has been woken since the last read.
     wakes: Epoll,
-    /// Ready as long as a packet waits in a socket.
+    /// Ready while a packet waits in a socket.
     sockets: Epoll,
 }
 
@@ -28,20 +28,20 @@ impl Sleeper {
         Ok(Self { doorbell, wakes: epoll()?, sockets: epoll()? })
     }
 
-    /// Wakes up with the router that waits on `waker`. Only when it is woken, not as long as the
-    /// waker is set: its owner clears it.
+    /// Wakes up with the router that waits on `waker`: only at the moment when the router is woken,
+    /// not while the waker is set, as only its owner clears it.
     pub(crate) fn watch(&self, waker: impl AsFd) -> Result<()> {
         self.wakes.add(waker, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0))
     }
 
-    /// Stops watching a waker. Closing the descriptor would not suffice: other processes have it as
-    /// well.
+    /// Stops watching a waker. Closing the descriptor would not suffice, because other processes
+    /// have it as well.
     pub(crate) fn leave(&self, waker: impl AsFd) {
         // It was watched.
         let _ = self.wakes.delete(waker);
     }
 
-    /// Wakes up as long as a packet waits in a socket.
+    /// Wakes up while a packet waits in a socket.
     pub(crate) fn listen(&self, socket: impl AsFd) -> Result<()> {
         match self.sockets.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, 0)) {
             Err(nix::Error::EEXIST) => Ok(()),
@@ -55,10 +55,10 @@ impl Sleeper {
         let _ = self.sockets.delete(socket);
     }
 
-    /// Clears the routers that were woken while the switch was awake.
+    /// Forgets routers that were woken while the switch was awake.
     pub(crate) fn forget_wakes(&self) {
         let mut events = [EpollEvent::empty(); 16];
-        // A leftover wakes the switch once too often.
+        // If an event remains, the switch is woken once too often.
         let _ = self.wakes.wait(&mut events, EpollTimeout::ZERO);
     }
 
@@ -84,7 +84,8 @@ impl Sleeper {
             Err(error) => return Err(error),
         }
         if wait[2].any() == Some(true) {
-            // The doorbell is a non-blocking pipe. Events that it does not take at once ring again.
+            // The doorbell is a non-blocking pipe. If bytes remain after this read, the doorbell
+            // rings again.
             let _ = read(&self.doorbell, &mut [0; 4096]);
         }
         Ok(wait[0].any() == Some(true) || wait[1].any() == Some(true))

@@ -1,6 +1,6 @@
-//! Sending by sockets: frames are copied into private memory, checked there, and handed to the
-//! device in one system call. For small batches, for frames too long for live ones, for streams of
-//! TCP, and for devices without live frames.
+//! Sending by sockets: frames are copied into private memory, checked there, and passed to the
+//! device in one system call. This is for small batches, for frames too long for live ones, for TCP
+//! streams, and for devices without live frames.
 
 use std::io::IoSlice;
 use std::ops::Range;
@@ -37,13 +37,13 @@ impl Socket {
         Self(fd)
     }
 
-    /// Whether all that was sent by it has left it.
+    /// Whether everything that was sent by the socket has left it.
     pub(crate) fn is_out(&self) -> bool {
         europa_port::is_out(&self.0)
     }
 }
 
-/// Packets that are copied and wait to be sent; one for all ports of a worker.
+/// Packets that are copied and wait to be sent; each worker has one outbox for all its ports.
 pub(crate) struct Outbox {
     memory: Box<[u8]>,
     packets: Vec<Copied>,
@@ -62,7 +62,7 @@ struct Copied {
     interface: u32,
     counted_bytes: u64,
     taps: u32,
-    /// Bytes of outer headers, and whether there is a tag that the router does not see.
+    /// Bytes of outer headers, and whether the frame has a tag that the router does not see.
     outer: usize,
     tagged: bool,
     /// The rest of a super-packet, in its slot.
@@ -92,9 +92,10 @@ impl Copied {
 pub(crate) struct Sent {
     /// Frames that the device took.
     pub(crate) frames: u64,
-    /// Whether it accepted merged segments.
+    /// Whether the socket accepted merged segments.
     pub(crate) merged: bool,
-    /// Whether it refused some. A device without segmentation does, and one whose link is down.
+    /// Whether the socket refused merged segments: the device has no segmentation, or its link is
+    /// down.
     pub(crate) merged_refused: bool,
 }
 
@@ -116,8 +117,8 @@ impl Outbox {
         self.packets.last().map_or(0, Copied::end)
     }
 
-    /// Copies a frame, checks the copy and keeps it for sending, merged with the former one if
-    /// possible; counts a refusal. Afterwards the slot is not needed.
+    /// Copies a frame, checks the copy and keeps it for sending, merged with the former frame if
+    /// possible. Counts a refused frame. Afterwards the slot is not needed.
     pub(crate) fn add(
         &mut self,
         shared: &Shared,
@@ -192,8 +193,8 @@ impl Outbox {
         }
     }
 
-    /// Copies the headers of a super-packet, checks the copy and keeps it to be sent; the slot is
-    /// needed until then. If not, a refusal is counted.
+    /// Copies the headers of a super-packet, checks the copy and keeps it for sending; the slot is
+    /// needed until then. Counts a refused super-packet.
     pub(crate) fn add_long(
         &mut self,
         shared: &Shared,
@@ -236,7 +237,7 @@ impl Outbox {
             frames: long.frames(),
             interface: packet.interface,
             counted_bytes: long.wire_bytes(),
-            // With a capture it would have been cut.
+            // If there were a capture, the super-packet would have been cut.
             taps: 0,
             outer: 0,
             tagged: false,
@@ -312,7 +313,8 @@ impl Outbox {
         let addresses: [Option<SockaddrStorage>; BATCH] = [None; BATCH];
         let mut sent = Sent::default();
         let mut from = 0;
-        // Before they are sent, as an answer may arrive before the call returns.
+        // Captures get the packets before they are sent, as an answer may arrive before the call
+        // returns.
         let tapped = packets.iter().any(|packet| packet.taps != 0).then(Record::now_ns);
         while from < packets.len() {
             let result = sendmmsg(

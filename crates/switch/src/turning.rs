@@ -16,12 +16,12 @@ use crate::peer::Peer;
 use crate::process::SwitchError;
 use crate::worker::Worker;
 
-/// A busy worker looks for orders this often.
+/// The interval at which a busy worker checks for orders.
 const ORDERS_EVERY: Duration = Duration::from_millis(1);
 
-/// Interval at which it counts busy routers.
+/// The interval at which the switch counts busy routers.
 const COUNT_EVERY: Duration = Duration::from_millis(4);
-/// However many are, the switch naps no longer.
+/// The longest nap of the switch, however many routers there are.
 const LONGEST_NAP: Duration = Duration::from_micros(800);
 
 /// The source of a worker's orders.
@@ -33,7 +33,8 @@ pub(crate) enum Orders {
 }
 
 impl Orders {
-    /// Readable if there is one; a desk rings the doorbell instead.
+    /// A descriptor that is readable if there is an order; `None` for the other workers, whose
+    /// doorbell rings.
     fn as_fd(&self) -> Option<BorrowedFd<'_>> {
         match self {
             Self::Node(orders, _) => Some(orders.as_fd()),
@@ -68,7 +69,7 @@ pub(crate) struct Turning {
     pub(crate) number: u32,
     /// All workers.
     pub(crate) peers: Arc<[Arc<Peer>]>,
-    /// Cores for routers and one worker.
+    /// The number of cores for routers and one worker.
     pub(crate) cores: u32,
     pub(crate) status: Arc<Mapping>,
 }
@@ -135,7 +136,7 @@ impl Turning {
         Ok(())
     }
 
-    /// The routers' yield setting, from the counts of all workers.
+    /// The setting of how routers yield, computed from the counts of all workers.
     fn count_routers(&self) -> Pace {
         let (active, busy) = self.worker.count_routers();
         self.peer().into_iter().for_each(|peer| peer.count(active, busy));
@@ -149,7 +150,7 @@ impl Turning {
         Pace::among(active, busy, self.cores)
     }
 
-    /// Writes the yield setting for routers.
+    /// Writes the setting of how routers yield.
     fn tell_pace(&self, pace: Pace) {
         let words = self.status.words(self.number as usize * 64, 2);
         if let Some(word) = words.and_then(|words| words.get(1)) {
@@ -171,7 +172,7 @@ impl Turning {
     /// Sleeps until one of these events: a router rings or is woken, the node has an order, a
     /// packet is received for a relay or a router inside this switch, a router's timer is due, a
     /// packet arrives over a link with a delay or may leave by a port with a rate, or another
-    /// worker hands packets over. Returns whether there is an order.
+    /// worker passes packets. Returns whether there is an order.
     fn sleep(&mut self, orders: &Orders) -> Result<bool, SwitchError> {
         let mut ordered = false;
         self.set_asleep(true);
@@ -179,12 +180,12 @@ impl Turning {
             pool.asleep().store(1, Ordering::SeqCst);
         }
         self.worker.sleeper.forget_wakes();
-        // A router publishes a word and then reads the flag; this side sets the flag and then
-        // checks the words: one of the two sees the other's write.
+        // A router publishes a word and then reads the flag; this worker sets the flag and then
+        // checks the words. So at least one of the two sees the other's write.
         fence(Ordering::SeqCst);
         let told = self.is_ordered();
         let worker = &self.worker;
-        // Receive programs have no fence in between, see `look_on`; routers have.
+        // Receive programs have no fence between the two, see `look_on`; routers have one.
         let is_received_for = worker.own_pools().next().is_some();
         let has_work =
             if is_received_for { look_on(|| worker.has_work()) } else { worker.has_work() };

@@ -25,11 +25,11 @@ pub struct SwitchStats {
     pub ports: Vec<PortStats>,
     /// Each direction of a link with effects on packets.
     pub links: Vec<LinkStats>,
-    /// Each router that runs inside it.
+    /// Each router that runs inside the switch.
     pub inline: Vec<InlineStats>,
     /// Each link to another machine.
     pub tunnels: Vec<TunnelStats>,
-    /// Packets at sockets of tunnels that are of no link.
+    /// Packets at sockets of tunnels that belong to no link.
     pub foreign_packets: u64,
     /// Packets at these sockets that are not packets of links.
     pub malformed_packets: u64,
@@ -53,14 +53,14 @@ pub struct PortStats {
     pub queued: usize,
     /// Most packets that have waited.
     pub queued_peak: usize,
-    /// Frames that one kick may carry now.
+    /// The number of frames that one kick may carry now.
     pub kick_frames: u32,
 }
 
 /// The counters of one direction of a link.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct LinkStats {
-    /// Number of the interface that sends.
+    /// The number of the interface that sends.
     pub interface: u32,
     /// Counters of packets.
     pub packets: Statistics,
