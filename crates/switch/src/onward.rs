@@ -89,7 +89,7 @@ impl<'a> Onward<'a> {
         }
     }
 
-    /// Passes one frame on, or drops it; the caller has checked that there is room. Returns 1 if
+    /// Passes one frame on, or drops it; the caller has checked the room. Returns 1 if
     /// the frame went over a link.
     #[inline]
     pub(crate) fn pass(&mut self, shared: &Shared, from: &PoolView, packet: Queued) -> u64 {
