@@ -1,4 +1,5 @@
-//! Programs of routers with `run: kernel`: loaded beside the loop, then entered.
+//! Programs of routers with `run: kernel`: threads load them, then the node enters them into the
+//! tables.
 
 mod fib;
 mod follow;
@@ -25,10 +26,10 @@ pub use self::load::try_in_kernel;
 use self::load::{Loaded, Means, prepare};
 use crate::{Doing, NodeError};
 
-/// Longest run of a receive program.
+/// The longest time for which a receive program runs.
 const AT_WORK: Duration = Duration::from_secs(1);
 
-/// Programs that run, and programs that are about to.
+/// Programs that run, and programs that will run.
 #[derive(Default)]
 pub(crate) struct Cages {
     /// By router: the program, and its interfaces.
@@ -39,8 +40,8 @@ pub(crate) struct Cages {
     judged: bool,
     /// By router: the mirror that fills its tables of routes, and its namespace.
     fillers: HashMap<String, Follower>,
-    /// Replaced programs, and when: receive programs may still run them, and their stages exist
-    /// only while there is a descriptor.
+    /// Replaced programs, with the time: receive programs may still run them, and their stages
+    /// exist only while a descriptor is open.
     left: Vec<(Loaded, Instant)>,
 }
 
@@ -62,9 +63,9 @@ impl Drop for Follower {
 enum State {
     /// It is loaded.
     Loaded,
-    /// A thread loads it, or an older version.
+    /// A thread loads this program or an older version.
     UnderWay,
-    /// It cannot be loaded, with the reason.
+    /// The program cannot be loaded, for this reason.
     Failed(String),
     /// There is no program.
     None,
@@ -101,7 +102,8 @@ impl Cages {
         }
     }
 
-    /// Has a router's program stand for its interfaces; whether something was done.
+    /// Makes a router's program receive the frames of its interfaces. Returns whether anything has
+    /// changed.
     fn enter(
         &mut self,
         substrate: &Substrate,
@@ -133,13 +135,13 @@ impl Cages {
         Ok(true)
     }
 
-    /// Tables of routes of the router's program, if it asks for routes.
+    /// Tables of routes for the router's program, if the program reads routes.
     fn tables(&self, router: &str) -> Option<Arc<Tables>> {
         self.running(router)?.tables.clone()
     }
 
-    /// The receiving end of a mirror that fills a router's tables from Linux in the namespace of
-    /// this inode; `None` if there is one already, or the program reads no routes.
+    /// The receiving end of a mirror that fills a router's tables from Linux, in the namespace with
+    /// this inode. `None` if such a mirror already exists, or the program reads no routes.
     pub(crate) fn fill(
         &mut self,
         router: &str,
@@ -171,7 +173,7 @@ impl Cages {
         self.in_force.get(router).map(|(loaded, _)| loaded)
     }
 
-    /// Forgets programs of routers that are not there any more.
+    /// Removes the programs of routers that no longer exist.
     fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
         let gone = self.in_force.extract_if(|router, _| !is_there(router));
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! The remains of a killed node, and their removal.
+//! The remaining objects of a killed node, and their removal.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -22,7 +22,7 @@ pub(crate) struct Noted {
     pub(crate) port: Value,
 }
 
-/// Writes down the former and the present state of the devices, for a later process.
+/// Records the former and the present state of the devices, for a later process.
 pub(crate) fn note(instance: &Instance, ports: &[Noted]) -> Result<(), NodeError> {
     let text = serde_json::to_vec(ports).map_err(std::io::Error::from);
     replace(&instance.undo(), &text.doing("writing down changes of devices")?)
@@ -38,13 +38,13 @@ pub(crate) fn noted(instance: &Instance) -> Result<Vec<Noted>, NodeError> {
     }
 }
 
-/// Ends all of `instance`: processes, attachments, pins, groups, and the changes of devices. Logs
-/// remain. Does nothing if nothing exists.
+/// Ends all processes of `instance`, and removes attachments, pins, groups, and changes of devices.
+/// Logs remain. Does nothing if nothing exists.
 pub(crate) fn stop(instance: &Instance) -> Result<Vec<String>, NodeError> {
     let mut said = Vec::new();
     // Detach first: from then on Linux gets every frame.
     Substrate::remove(&instance.pins())?;
-    // Kills the running processes of a killed node: first the recorded ones, then others.
+    // Kills the remaining processes of a killed node: first the recorded ones, then others.
     Kept::remove(instance)?;
     let groups = Cgroups::detect()?;
     for name in groups.names(instance.name())? {
@@ -64,7 +64,7 @@ pub(crate) fn stop(instance: &Instance) -> Result<Vec<String>, NodeError> {
     Ok(said)
 }
 
-/// Takes the sockets of a node away that does not run any more.
+/// Removes the sockets of a node that does not run any longer.
 pub(crate) fn remove_sockets(instance: &Instance) {
     for file in [instance.socket(), ask::socket(&instance.directory())] {
         let _ = fs::remove_file(file);

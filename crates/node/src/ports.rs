@@ -1,4 +1,4 @@
-//! The devices of a node: opened, made fit, attached, and given back.
+//! The devices of a node: opened, prepared, attached, and returned.
 //!
 //! | file      | concern                                                    |
 //! |-----------|------------------------------------------------------------|
@@ -33,12 +33,12 @@ use crate::beside::Work;
 use crate::context::Context;
 use crate::leftovers::{self, Noted};
 
-/// See the file. Other parts read ports, and cannot change them.
+/// Described at the top of this file. Other parts can read ports, but not change them.
 pub(crate) struct Ports {
     all: Vec<Port>,
-    /// A device is opened by a thread: making it fit takes the kernel milliseconds.
+    /// A thread opens a device: preparing it takes the kernel milliseconds.
     opening: Work<Port>,
-    /// When all devices were looked at.
+    /// When all devices were last checked.
     watched: Instant,
 }
 
@@ -57,23 +57,23 @@ impl Deref for Ports {
 }
 
 impl Ports {
-    /// The attachment of a port, if it is there.
+    /// The attachment of a port, if it exists.
     pub(crate) fn attachment(&self, port: &str) -> Option<&PortAttachment> {
         self.all.iter().find(|other| other.name == *port)?.attachment.as_ref()
     }
 
-    /// Writes down the ports, and the changes on their devices.
+    /// Records the ports, and the changes on their devices.
     pub(crate) fn note(&self, context: &Context) -> Result<(), NodeError> {
         self.note_and(context, None)
     }
 
-    /// The same, with a device that is about to be changed: this node may be killed meanwhile.
+    /// The same, with a device that will be changed: this node may be killed meanwhile.
     fn note_and(&self, context: &Context, before: Option<Noted>) -> Result<(), NodeError> {
         let ports: Vec<_> = self.all.iter().map(Port::noted).chain(before).collect();
         leftovers::note(&context.instance, &ports)
     }
 
-    /// Waits until no thread opens one any more.
+    /// Waits until no thread opens a port any longer.
     pub(crate) fn wait(&mut self) {
         self.opening.wait();
     }

@@ -1,4 +1,4 @@
-//! Programs of this machine: where they are, and checks of users' own data planes before their start.
+//! Programs of this machine: finds them, and checks users' own data planes before their start.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use europa_api::{Problem, Router};
 use europa_slowpath::environment::PATH;
 
-/// Whether there is an executable file.
+/// Whether the path is an executable file.
 pub(crate) fn is_program(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)
 }

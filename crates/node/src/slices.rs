@@ -1,8 +1,8 @@
-//! The slices' reserved CPU and memory: admitted, and kept by control groups.
+//! The slices' reserved CPU and memory: admission, and enforcement by control groups.
 //!
-//! A slice's routers are in a group each, `slice_SLICE/ROUTER`. The slice's CPU share is a quota of
-//! the group above them, and a weight that gives it precedence until that is used up. So it gets
-//! exactly its share.
+//! Each router of a slice has a group, `slice_SLICE/ROUTER`. The slice's CPU share is a quota of
+//! the group above these groups, and a weight that gives it precedence until the quota is used up.
+//! So the slice gets exactly its share.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -69,7 +69,8 @@ pub(crate) struct SliceGroups {
 }
 
 impl SliceGroups {
-    /// Sets the groups of slices to the documents; returns the errors. Costs little if they are.
+    /// Adapts the groups of slices to the documents. Returns the errors. Costs little if nothing
+    /// has changed.
     pub(crate) fn follow(
         &mut self,
         cgroups: &Cgroups,
@@ -86,8 +87,8 @@ impl SliceGroups {
             let made = cgroups.group(instance, &group(&slice.name));
             match made.and_then(|made| made.set(&wanted.limits())) {
                 Ok(()) => drop(self.made.insert(slice.name.to_string(), wanted)),
-                // Tried again with the next change, as the kernel refuses a limit below the present
-                // use; reported once.
+                // The next change tries again, as the kernel refuses a limit below the present use.
+                // The error is reported once.
                 Err(error) => {
                     let tried = self.tried.insert(slice.name.to_string(), wanted);
                     failed.extend((tried.as_ref() != Some(&wanted)).then_some(error));
@@ -108,8 +109,8 @@ impl SliceGroups {
     }
 }
 
-/// Thousandths of a core that can be reserved: all but one core, which is the switch's, or half
-/// of the only one.
+/// The thousandths of a core that can be reserved: all cores except one, which is for the switch,
+/// or half of a single core.
 fn reservable(cores: usize) -> u32 {
     match u32::try_from(cores).unwrap_or(u32::MAX) {
         0 | 1 => 500,
@@ -124,10 +125,10 @@ fn machine_bytes() -> Option<u64> {
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
-/// Whether the slices' reserved CPU and memory fit.
+/// Checks whether the slices' reserved CPU and memory fit.
 ///
 /// # Errors
-/// The excess or the unavailable, and its document.
+/// The excess, or the resource that is missing, with the document that causes it.
 pub(crate) fn check(
     documents: &Documents,
     cgroups: &Cgroups,

@@ -1,4 +1,4 @@
-//! The switch: started, adopted, and started again when it ends.
+//! The switch: starts and adopts it, and starts it again when it ends.
 //!
 //! | file      | concern                                                           |
 //! |-----------|-------------------------------------------------------------------|
@@ -29,10 +29,10 @@ use self::revival::Revival;
 use crate::NodeError;
 use crate::context::Context;
 
-/// CPU weight of the switch, of ten routers: all of them wait for it.
+/// The CPU weight of the switch, as much as that of ten routers: all of them wait for it.
 const WEIGHT: u64 = 1000;
 
-/// Until a switch is looked for again whose rules are on their way.
+/// The interval at which a switch is checked while its rules are being sent.
 const LOADING: Duration = Duration::from_millis(20);
 
 /// See the file.
@@ -42,34 +42,34 @@ pub(crate) struct Switching {
     begun: Option<Begun>,
     group: Option<Group>,
     revival: Revival,
-    /// None before it is needed for the first time.
+    /// `None` before the first use.
     lasting: Option<Lasting>,
 }
 
-/// A switch whose rules and ways are on their way.
+/// A switch whose rules and ways are being sent.
 pub(crate) struct Begun {
     pub(crate) switch: Switch,
-    /// Routers that have come since it was begun: ways may have led to none.
+    /// Routers that were added since then: ways may have led to none.
     pub(crate) come: HashSet<RouterId>,
 }
 
 impl Switching {
-    /// The switch that runs and has been told everything.
+    /// The running switch, if it has got all objects.
     pub(crate) fn get(&mut self) -> Option<&mut Switch> {
         self.running.as_mut()
     }
 
-    /// The same, or one whose rules are on their way.
+    /// The same, or a switch whose rules are being sent.
     pub(crate) fn any(&mut self) -> Option<&mut Switch> {
         self.running.as_mut().or(self.begun.as_mut().map(|begun| &mut begun.switch))
     }
 
-    /// Whether one runs and has been told everything.
+    /// Whether a switch runs and has got all objects.
     pub(crate) fn runs(&self) -> bool {
         self.running.is_some()
     }
 
-    /// Whether the rules of one are on their way.
+    /// Whether the rules of a switch are being sent.
     pub(crate) fn is_begun(&self) -> bool {
         self.begun.is_some()
     }
@@ -94,18 +94,18 @@ impl Switching {
         self.revival.restarts()
     }
 
-    /// The memory and descriptors that outlive a process, if there was one.
+    /// The memory and descriptors that outlive a switch process, if there was one.
     pub(crate) fn lasting(&self) -> Option<&Lasting> {
         self.lasting.as_ref()
     }
 
-    /// The memory and descriptors that outlive a process, and the switch that runs.
+    /// The memory and descriptors that outlive a switch process, and the running switch.
     pub(crate) fn with_lasting(&mut self) -> Result<(&Lasting, Option<&mut Switch>), NodeError> {
         let lasting = self.lasting.as_ref().ok_or_else(not_up)?;
         Ok((lasting, self.running.as_mut()))
     }
 
-    /// Has what outlives a process be there.
+    /// Ensures that the memory and descriptors exist that outlive a switch process.
     pub(crate) fn have_lasting(&mut self, context: &Context) -> Result<(), NodeError> {
         if self.lasting.is_none() {
             self.lasting = Some(Lasting::open(&context.kept, context.settings.workers)?);
@@ -113,7 +113,7 @@ impl Switching {
         Ok(())
     }
 
-    /// Starts a process, which knows nothing yet.
+    /// Starts a switch process, which has no objects yet.
     pub(crate) fn begin(
         &mut self,
         context: &Context,
@@ -129,24 +129,24 @@ impl Switching {
         Switch::start(substrate, lasting, &context.kept, log.as_fd(), group, cores)
     }
 
-    /// Keeps a process whose rules are on their way.
+    /// Keeps a switch process whose rules are being sent.
     pub(crate) fn wait_with(&mut self, switch: Switch) {
         self.begun = Some(Begun { switch, come: HashSet::new() });
     }
 
-    /// The process whose rules were on their way.
+    /// Takes the switch process whose rules were being sent.
     pub(crate) fn take_begun(&mut self) -> Option<Begun> {
         self.begun.take()
     }
 
-    /// A router has come: ways to it may have been told before.
+    /// Notes a new router: ways to it may have been sent before.
     pub(crate) fn note_come(&mut self, router: &RouterId) {
         if let Some(begun) = &mut self.begun {
             begun.come.insert(router.clone());
         }
     }
 
-    /// Works with a process that has been told everything.
+    /// Begins to use a switch process that has got all objects.
     pub(crate) fn finish(
         &mut self,
         context: &Context,
@@ -167,12 +167,12 @@ impl Switching {
         self.revival.due()
     }
 
-    /// Whether it must be started again now. This is asked once.
+    /// Whether the switch must be started again now. Only the first call returns true.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         self.revival.is_due(now)
     }
 
-    /// It ended while it was started: it is tried again soon.
+    /// The switch ended during its start: it is started again soon.
     pub(crate) fn try_again(&mut self) {
         self.revival.try_again(Instant::now());
     }
@@ -183,7 +183,7 @@ impl Switching {
         self.revival.failed(Duration::ZERO, Instant::now());
     }
 
-    /// Notes that its process has ended, and when to start it again.
+    /// Notes that the switch's process has ended, and when to start it again.
     pub(crate) fn bury(&mut self, context: &Context) {
         let Some(switch) = &mut self.running else { return };
         let Some(exit) = switch.ended() else { return };
@@ -194,7 +194,7 @@ impl Switching {
         self.running = None;
     }
 
-    /// Lets its processes go, which are still to be waited for.
+    /// Drops the switch. Returns its processes; the caller must wait for their ends.
     pub(crate) fn take_down(&mut self) -> Vec<Child> {
         let begun = self.begun.take().map(|begun| begun.switch);
         self.running.take().into_iter().chain(begun).map(Switch::into_child).collect()

@@ -22,7 +22,7 @@ const LINKS: u32 = 1;
 /// The interval at which the thread checks whether to stop.
 const PATIENCE_MS: u16 = 250;
 
-/// The source of an interface's carrier.
+/// The object that determines an interface's carrier.
 #[derive(Clone, Debug)]
 pub struct Watch {
     /// The namespace of the observed device.

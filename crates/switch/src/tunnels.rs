@@ -48,7 +48,7 @@ struct Underlay {
 /// All tunnels, as seen by one worker.
 #[derive(Default)]
 pub(crate) struct Tunnels {
-    /// By number of the sending interface.
+    /// The tunnels that the switch has, by number of the sending interface.
     all: Vec<Option<Box<Tunnel>>>,
     underlays: Vec<Underlay>,
     outbox: Outbox,

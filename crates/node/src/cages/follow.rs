@@ -1,4 +1,4 @@
-//! When programs of kernel routers are loaded and entered.
+//! Decides when programs of kernel routers are loaded and entered.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,8 @@ use crate::routers::Router;
 use crate::slow_path::SlowPaths;
 
 impl Cages {
-    /// Has the program of a router be loaded. Its ports receive in the driver.
+    /// Ensures that the program of a router is loaded. The router's ports then receive in the
+    /// driver.
     pub(crate) fn have(
         &mut self,
         context: &Context,
@@ -41,7 +42,7 @@ impl Cages {
         }
     }
 
-    /// Has a thread load a program. The running program goes on meanwhile.
+    /// Makes a thread load a program. The running program continues meanwhile.
     fn begin(
         &mut self,
         context: &Context,
@@ -69,7 +70,8 @@ impl Cages {
         Ok(())
     }
 
-    /// Has programs stand where their routers' interfaces are. Costs little if they do.
+    /// Ensures that programs receive the frames of their routers' interfaces. Costs little if this
+    /// is already so.
     pub(crate) fn follow(
         &mut self,
         context: &Context,
@@ -97,7 +99,7 @@ impl Cages {
             }
             match self.state(&router, &plan) {
                 State::Loaded => self.note_entered(events, substrate, &router, &plan, &interfaces),
-                // That of a router that was adopted.
+                // The program of a router that was adopted.
                 State::None => {
                     if let Err(error) = self.begin(context, substrate, routers, &router, &plan) {
                         events.warn("router", &router, "Failed", error.to_string());
@@ -130,8 +132,8 @@ impl Cages {
     }
 }
 
-/// Has frames go to the processes of routers that are no kernel routers any more, once these forward.
-/// Routers whose processes do not yet.
+/// Passes frames to the processes of routers that are no kernel routers any longer, when these
+/// processes forward packets. Returns the routers whose processes do not forward yet.
 fn leave(substrate: &Substrate, routers: &[Router]) -> HashSet<String> {
     let mut waiting = HashSet::new();
     for router in routers.iter().filter(|router| router.wanted.cage.is_none()) {

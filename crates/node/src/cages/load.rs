@@ -18,14 +18,14 @@ use super::fib::Tables;
 use super::shape::shape;
 use crate::NodeError;
 
-/// Maps of the node's that every program in a cage works with.
+/// Maps of the node that every program in a cage uses.
 const SHARED: [&str; 3] = ["judges", "caged", "cage_zeros"];
 /// Number of `bpf_fib_lookup`.
 const FIB_LOOKUP: i32 = 69;
-/// The table of a router's devices, as the cage calls it.
+/// The name of the table of a router's devices in the cage.
 const TARGETS: &str = "cage_targets";
 
-/// A program that the kernel has taken.
+/// A program that the kernel has accepted.
 pub(crate) struct Loaded {
     pub(crate) plan: CagePlan,
     pub(crate) ready: Ready,
@@ -36,25 +36,25 @@ pub(crate) struct Loaded {
     pub(super) tables: Option<Arc<Tables>>,
     /// Maps by their numbers in the object.
     pub(crate) maps: HashMap<usize, HeldMap>,
-    /// The judge, if it was not seated yet.
+    /// The judge, if it is not in use yet.
     pub(super) judge: Option<Judge>,
-    /// Stages of each device: they exist while there is a descriptor.
+    /// Stages of each device: they exist while a descriptor is open.
     _stages: Vec<HeldMap>,
 }
 
-/// The node's part that loading needs.
+/// The data of the node that loading needs.
 pub(crate) struct Means {
     shared: Vec<(&'static str, OwnedFd)>,
     /// Maps of the program that runs.
     kept: Vec<HeldMap>,
-    /// Its tables of routes, filled by a mirror.
+    /// Tables of routes that a mirror already fills.
     tables: Option<Arc<Tables>>,
-    /// The judge, if it must be loaded, too.
+    /// The judge, if it must be loaded too.
     judge: Option<JudgeSource>,
 }
 
 impl Means {
-    /// For a program that replaces the former program of these interfaces, if there is one.
+    /// The data for a program that replaces the former program of these interfaces, if one exists.
     pub(crate) fn new(
         substrate: &Substrate,
         interfaces: &[u32],
@@ -70,7 +70,7 @@ impl Means {
         Ok(Means { shared, kept, tables, judge: with_judge.then(|| substrate.judge()) })
     }
 
-    /// For a program that is only tried.
+    /// The data for a program that is only tested.
     fn apart(cage: &Cage) -> std::io::Result<Means> {
         let made = SHARED.iter().filter_map(|name| Some((*name, cage.map(name)?)));
         let shared = made.map(|(name, map)| Ok((name, HeldMap::create(&shape(map))?.map)));
@@ -83,25 +83,25 @@ impl Means {
     }
 }
 
-/// Asks this machine's kernel about a program, as a kernel router would have it.
+/// Submits a program to this machine's kernel in the same form as for a kernel router.
 ///
 /// # Errors
-/// The mistake for its author to mend, or the kernel's error.
+/// A mistake that the author must correct, or the kernel's error.
 pub fn try_in_kernel(file: &[u8], settings: Settings, rights: Rights) -> Result<(), Problems> {
     let failed = |what: String| Problem::new(what, "");
     let means = Means::apart(&Cage::read(CAGE)?).map_err(|error| failed(error.to_string()))?;
     let object = Arc::new(file.to_vec());
     let (file, field) = (String::new(), "object");
     let plan = CagePlan { file, field, object, settings, rights, interfaces: 1 };
-    // Privileges are dropped for a whole thread.
+    // Dropping privileges affects a whole thread, so this runs in a thread of its own.
     let tried = thread::spawn(move || prepare(plan, means).map(drop)).join();
     tried.map_err(|_| failed("the program could not be tried".into()))?
 }
 
-/// Links, checks and loads a router's program. Takes the verifier's time.
+/// Links, checks and loads a router's program. This takes as long as the verifier needs.
 ///
 /// # Errors
-/// The mistake for its author to mend, or the kernel's error.
+/// A mistake that the author must correct, or the kernel's error.
 pub(crate) fn prepare(plan: CagePlan, means: Means) -> Result<Loaded, Problems> {
     let told = |error: &dyn std::fmt::Display| Problems::from(Problem::new(error.to_string(), ""));
     let cage = Cage::read(CAGE)?;

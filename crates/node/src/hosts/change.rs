@@ -1,4 +1,4 @@
-//! Commands of hosts that change, and those that have ended.
+//! Changes hosts' commands, and handles commands that have ended.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use super::run::{run, run_image};
 use crate::NodeError;
 use crate::context::Context;
 
-/// As many of the last lines of a host's commands are shown.
+/// The number of last lines of a host's commands that are shown.
 const LAST_LINES: usize = 3;
 
 impl Hosts {
@@ -48,7 +48,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Notes which hosts' commands have ended, and which of those have failed.
+    /// Notes which hosts' commands have ended, and which of them have failed.
     pub(crate) fn bury(&mut self, context: &Context) {
         let mut ended = Vec::new();
         self.running.retain_mut(|(host, commands)| {
@@ -68,7 +68,7 @@ impl Hosts {
     }
 }
 
-/// Hosts whose commands change, with their places among those that are made.
+/// Hosts whose commands change, with their positions among the existing hosts.
 fn other_commands<'h>(made: &[Host], wanted: &'h [Host]) -> Vec<(usize, &'h Host)> {
     let places = made.iter().enumerate();
     let places: HashMap<&str, (usize, &Host)> =

@@ -62,7 +62,7 @@ pub(super) fn told(host: &Host, record: &Record) -> HostStats {
     }
 }
 
-/// The documents of hosts as text, to tell whether they are the same.
+/// The documents of hosts as text, for comparison.
 pub(super) fn text(hosts: &[Host]) -> String {
     serde_json::to_string(hosts).unwrap_or_default()
 }
@@ -80,7 +80,7 @@ pub fn namespace_of(instance: &Instance, host: &str) -> Option<PathBuf> {
     kept.into_iter().find(|record| record.host == host).map(|record| record.namespace)
 }
 
-/// The environment of a host's programs; `None` if there is no such host, or if Europa has not made
+/// The environment of a host's programs; `None` if the host does not exist, or Europa has not made
 /// it.
 pub fn inside_of(instance: &Instance, host: &str) -> Option<Inside> {
     let kept = read_records(instance);

@@ -65,7 +65,7 @@ impl Node {
         }
     }
 
-    /// The counters of the node and its switch, and the objects that have others.
+    /// The counters of the node and its switch, and the objects that have other counters.
     pub(crate) fn stats_begun(&mut self) -> Gathered {
         let switch = self.switch.get().and_then(Switch::stats);
         let at_ns = now_ns();

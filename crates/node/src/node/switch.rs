@@ -1,4 +1,4 @@
-//! A switch is started, and told all objects.
+//! Starts a switch, and sends it all objects.
 
 use std::collections::HashSet;
 use std::sync::mpsc::sync_channel;
@@ -14,7 +14,7 @@ use crate::filters::ended;
 use crate::objects::Objects;
 use crate::switch::{Begun, Switch};
 
-/// The ways that a switch has been told.
+/// The ways that the switch has been sent.
 enum ToldWays {
     /// All but those to these routers.
     AllBut(HashSet<RouterId>),
@@ -39,7 +39,8 @@ impl Node {
         if self.switch.is_begun() { Err(not_yet()) } else { Ok(()) }
     }
 
-    /// Starts a switch and sends it all objects. If it gets rules, the objects follow behind these.
+    /// Starts a switch and sends it all objects. If the switch gets rules, the objects follow after
+    /// these.
     fn start_switch(&mut self) -> Result<(), NodeError> {
         let mut switch = self.begin_switch()?;
         // The switch gets its rules before the interfaces, so that no packet passes without rules.
@@ -54,14 +55,14 @@ impl Node {
         Ok(())
     }
 
-    /// The same at the start of a node, which waits until it is done.
+    /// The same at the start of a node, which waits for the result.
     pub(super) fn start_switch_now(&mut self) -> Result<(), NodeError> {
         let mut switch = self.begin_switch()?;
         load_filters_now(self.objects(), &mut switch)?;
         self.finish_switch(switch, &ToldWays::AllBut(HashSet::new()))
     }
 
-    /// A switch that was begun has its rules, or has ended.
+    /// The switch that was started now has its rules, or has ended.
     fn switch_has_filters(&mut self, loaded: Result<(), NodeError>) {
         let Some(Begun { switch, come }) = self.switch.take_begun() else { return };
         let ways = ToldWays::AllBut(come);
@@ -116,7 +117,7 @@ impl Node {
     }
 }
 
-/// Sends all rules to a switch that was adopted or has just been started, and waits for it.
+/// Sends all rules to a switch that was adopted or has just been started, and waits for the result.
 pub(super) fn load_filters_now(objects: Objects<'_>, switch: &mut Switch) -> Result<(), NodeError> {
     let (done, outcome) = sync_channel(1);
     let then = move |loaded| drop(done.send(loaded));

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 
-/// A turn of more CPU time than this counts as long.
+/// A turn with more CPU time than this counts as long.
 const LONG: Duration = Duration::from_millis(5);
 
-/// After this CPU time, further requests have their turn after other work.
+/// After this CPU time, further requests wait until other work has had its turn.
 const ENOUGH: Duration = Duration::from_millis(2);
 
 /// A turn that has begun, with the CPU time of this thread after each of its parts.
@@ -28,7 +28,7 @@ struct Part {
 const NO_PART: Part = Part { name: "", took: Duration::ZERO };
 
 impl Part {
-    /// Another part has been, which may be longer.
+    /// Notes the end of another part, which may be the longest.
     fn and(self, name: &'static str, took: Duration) -> Part {
         if took > self.took { Part { name, took } } else { self }
     }
@@ -49,7 +49,7 @@ impl Turn {
         self.did_until(part, spent());
     }
 
-    /// Whether further requests are left for the next turn.
+    /// Whether further requests wait for the next turn.
     pub(super) fn is_enough(&self) -> bool {
         self.last.saturating_sub(self.begun) > ENOUGH
     }
@@ -65,7 +65,7 @@ pub(super) struct Turns {
     /// Long ones.
     long: u64,
     longest: Duration,
-    /// The longest piece of the change under way, in the present turn.
+    /// The longest piece of the current change in the present turn.
     piece: Cell<Part>,
 }
 
@@ -94,12 +94,12 @@ impl Turns {
         }
     }
 
-    /// A piece of the change under way begins.
+    /// Notes the begin of a piece of the current change.
     pub(super) fn piece() -> Piece {
         Piece(spent())
     }
 
-    /// A piece of the change under way has ended.
+    /// Notes the end of a piece of the current change.
     pub(super) fn did(&self, name: &'static str, piece: Piece) {
         self.piece.set(self.piece.get().and(name, spent().saturating_sub(piece.0)));
     }
@@ -115,7 +115,7 @@ impl Turns {
     }
 }
 
-/// A piece of the change under way: the CPU time at its begin.
+/// A piece of the current change: the CPU time at its begin.
 pub(super) struct Piece(Duration);
 
 fn spent() -> Duration {

@@ -1,4 +1,4 @@
-//! The place where a port's frames are received: in the driver, or in the stack.
+//! Where a port's frames are received: in the driver or in the network stack.
 
 use europa_api::Receive;
 use europa_port::{Device, Kind, Peer, Sent, sent_by_peer};
@@ -7,7 +7,7 @@ use europa_substrate::{Attacher, PortAttachment, PortMode, Substrate, has_tc};
 use super::port::{Port, fault};
 use crate::NodeError;
 
-/// Least number of packets between two checks that show how a peer sends.
+/// The minimum number of packets between two checks that show how a peer sends.
 const TELLING: u64 = 1000;
 
 /// Whether a port must receive by tc: see [`Receive`].
@@ -39,7 +39,7 @@ pub(super) fn mode(generic: bool, tc: bool) -> PortMode {
 impl Port {
     /// Attaches the receive program.
     pub(super) fn attach(&mut self, attacher: &Attacher) -> Result<(), NodeError> {
-        // The sender to a software device may be on this machine, or its host.
+        // The sender to a software device may be on this machine, or on its host.
         let local_sender = match &self.device.kind {
             Kind::Physical { driver } => driver == "virtio_net",
             _ => true,
@@ -76,16 +76,15 @@ impl Port {
         }
     }
 
-    /// Receives in the driver if many of the packets that the peer sends are live frames of XDP, else
-    /// by tc.
-    /// Whether that was another way before.
+    /// Receives in the driver if many of the packets that the peer sends are live XDP frames,
+    /// otherwise by tc. Returns whether this is a change.
     pub(super) fn follow_senders(&mut self, substrate: &mut Substrate) -> Result<bool, NodeError> {
         let auto = self.mode == PortMode::Tc && self.document.receive == Receive::Auto;
         let follows = auto && !self.caged;
         let Some(attachment) = self.attachment.as_mut().filter(|_| follows) else {
             return Ok(false);
         };
-        // The removal of a device is noticed elsewhere.
+        // The removal of a device is detected elsewhere.
         let Ok(drops) = self.losses.read() else { return Ok(false) };
         if drops.received.wrapping_sub(self.received) < TELLING {
             return Ok(false);
@@ -103,7 +102,7 @@ impl Port {
         Ok(true)
     }
 
-    /// Receives in the driver as long as programs of routers must run there.
+    /// Receives in the driver while programs of routers must run there.
     pub(super) fn hold_in_driver(
         &mut self,
         substrate: &mut Substrate,

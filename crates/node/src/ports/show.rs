@@ -40,7 +40,7 @@ impl Ports {
         }
     }
 
-    /// The limitations of all, in words.
+    /// The limitations of all ports, as text.
     pub(crate) fn warnings(&self) -> impl Iterator<Item = String> {
         let of = |port: &Port| {
             let name = port.name.clone();

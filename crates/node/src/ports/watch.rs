@@ -1,4 +1,4 @@
-//! Devices that come, go and change.
+//! Detects devices that appear, disappear or change.
 
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,10 @@ use crate::events::Events;
 /// How often they are looked at.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// The result of a look at all devices.
+/// The result of a check of all devices.
 #[derive(Default)]
 pub(crate) struct Found {
-    /// A port must be opened again, or others can send other packets now.
+    /// Whether a port must be opened again, or other ports can now send other packets.
     pub(crate) come: bool,
     /// Ports whose lines are down now.
     pub(crate) lost: Vec<String>,
@@ -27,7 +27,7 @@ impl Ports {
         self.watched + EVERY
     }
 
-    /// Whether it is time for a look. This is asked once each time.
+    /// Whether it is time for a check. Only the first call returns true.
     pub(crate) fn is_watch_due(&mut self) -> bool {
         let is_due = self.watched.elapsed() >= EVERY;
         if is_due {
@@ -36,13 +36,13 @@ impl Ports {
         is_due
     }
 
-    /// Whether the device of a document that is no port yet has come.
+    /// Whether the device of a document that is no port yet has appeared.
     pub(crate) fn has_come(&self, documents: &[europa_api::Port]) -> bool {
         let open = |document: &&europa_api::Port| self.all.iter().any(|port| port.is(document));
         documents.iter().filter(|document| !open(document)).any(|one| Port::peek(one).is_ok())
     }
 
-    /// Has ports receive where it costs their senders least.
+    /// Makes ports receive in the way that costs their senders least.
     pub(crate) fn follow_senders(&mut self, events: &Events, substrate: &mut Substrate) {
         for port in &mut self.all {
             match port.follow_senders(substrate) {
@@ -56,7 +56,7 @@ impl Ports {
         }
     }
 
-    /// Looks at the devices of all ports.
+    /// Checks the devices of all ports.
     pub(crate) fn probe(&mut self, context: &Context, substrate: Option<&Substrate>) -> Found {
         let events = &context.events;
         let mut found = Found::default();
@@ -67,7 +67,7 @@ impl Ports {
                 && let Some(message) = port.follow_device(&link)
             {
                 events.note("port", &port.name, "Changed", message);
-                // Routers send no longer packets than their port.
+                // The port's MTU limits the packets of its routers.
                 found.come = true;
             }
             if substrate.is_some_and(|substrate| port.is_forgotten(substrate)) {
@@ -97,7 +97,7 @@ impl Ports {
     }
 }
 
-/// Notes how the link of a port is now.
+/// Records the present state of the link of a port.
 fn note_state(events: &Events, port: &Port, state: LinkState) {
     let device = &port.device.name;
     match state {

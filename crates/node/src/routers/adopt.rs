@@ -17,7 +17,7 @@ use crate::slow_path::SlowPaths;
 use crate::{NodeError, grants};
 
 impl Routers {
-    /// Takes over those that are as wanted.
+    /// Takes over those routers that equal the wanted ones.
     pub(crate) fn adopt(
         &mut self,
         context: &Context,
@@ -50,7 +50,7 @@ impl Routers {
                 }
             }
         }
-        // The order is that of the documents: no record has the order of the routers' starts.
+        // The routers are in the order of the documents: no record has the order of their starts.
         let place = |router: &Router| {
             documents.routers.iter().position(|document| router.plan.name == document.full_name())
         };
@@ -71,7 +71,8 @@ impl Routers {
         self.all.iter().filter_map(|router| router.process.as_ref())
     }
 
-    /// Has adopted processes follow their Linux, and gives them what was opened for the node before.
+    /// Makes adopted processes follow their Linux, and gives them descriptors that the former node
+    /// had opened.
     pub(crate) fn go_on(
         &mut self,
         context: &Context,

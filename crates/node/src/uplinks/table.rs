@@ -16,7 +16,8 @@ use serde_json::Value;
 
 use super::Uplink;
 
-/// The first port of all ranges; the last range ends before the ports that Linux gives programs.
+/// The first port of all ranges; the last range ends before the ports that Linux assigns to
+/// programs.
 const FIRST_PORT: u32 = 1024;
 /// The ports of a slice, for each address and port at the other end.
 const PORTS: u32 = 512;
@@ -34,7 +35,7 @@ pub(super) fn ports(number: u32) -> (u32, u32) {
     (first, first + PORTS - 1)
 }
 
-/// The numbers of slices: existing ones are kept.
+/// The numbers of slices; existing numbers are kept.
 ///
 /// # Errors
 /// No number is left for this slice.
@@ -87,7 +88,7 @@ impl Found {
         found
     }
 
-    /// Whether it has the chains that [`script`] makes, with as many rules.
+    /// Whether the table has the chains that [`script`] makes, with the same number of rules.
     pub(super) fn is_whole(&self, uplinks: &[Uplink], slices: &BTreeMap<String, u32>) -> bool {
         let wanted = chains(uplinks, slices);
         self.rules.len() == wanted.len()
@@ -98,7 +99,7 @@ impl Found {
 /// A chain of the table.
 struct Chain {
     name: String,
-    /// The kernel's hook that begins it; `None` if other chains lead to it.
+    /// The kernel's hook where the chain begins; `None` if other chains lead to it.
     hook: Option<&'static str>,
     rules: Vec<String>,
 }
@@ -170,7 +171,7 @@ fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>) -> Vec<Chain> {
                 format!(
                     "iifname {devices} icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert }} accept"
                 ),
-                // Linux itself announces groups and looks for routers.
+                // Linux itself sends these packets: it announces groups and looks for routers.
                 format!("iifname {devices} ip6 saddr {{ ::, fe80::/10 }} drop"),
                 format!("iifname {devices} counter drop"),
             ],
@@ -208,8 +209,8 @@ fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>) -> Vec<Chain> {
     all
 }
 
-/// Commands for `nft` that make the table, all of them or none. Chains of slices in `found` stay,
-/// because they count the slices' connections.
+/// Commands for `nft` that make the table; all of them take effect or none. Chains of slices in
+/// `found` remain, because they count the slices' connections.
 pub(super) fn script(
     table: &str,
     uplinks: &[Uplink],
@@ -281,7 +282,7 @@ mod tests {
         }
         assert!(!first.contains("flush") && !first.contains("delete"), "{first}");
 
-        // As if the table existed; `b` is removed, and `c` has lost its rule.
+        // The table exists; `b` is removed, and `c` has lost its rule.
         let mut found = Found::default();
         for chain in chains(&uplinks, &slices) {
             found.rules.insert(chain.name, chain.rules.len());

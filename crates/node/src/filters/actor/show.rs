@@ -1,4 +1,4 @@
-//! The rules of a slice, and how often each has counted.
+//! The rules of a slice, and how often each has matched.
 
 use std::collections::HashMap;
 
