@@ -1,4 +1,4 @@
-# `make` alone shows what there is.
+# `make` alone lists the targets.
 
 # Tests, demo and benchmark make namespaces and load eBPF programs. For an ordinary user cargo
 # builds as that user and runs the programs under sudo.
@@ -37,7 +37,7 @@ NIGHTLY_HISTORIES ?= 100000
 NIGHTLY_SEQUENCES ?= 1000
 # Settings with which `make nightly` compares fast paths with their Linux.
 NIGHTLY_RUNS ?= 2000
-# Packages of kernels on which `make nightly` loads the eBPF programs, beside that of `make kernel`.
+# Packages of further kernels on which `make nightly` loads the eBPF programs.
 # A package that cannot be downloaded is skipped.
 NIGHTLY_KERNELS ?= linux-image-rt-amd64 $(shell apt-cache search --names-only '^linux-image-6[.][0-9.]+[+]deb[0-9]+-amd64$$' 2>/dev/null \
 	| cut -d ' ' -f 1 | sort -V | tail -n 1)
@@ -157,7 +157,7 @@ uninstall: ## Remove all files that `make install` has installed
 deb: build ## Build a Debian package, target/europa_VERSION_ARCH.deb
 	@scripts/deb
 
-# The C library becomes a part of the binary, so everything is linked anew.
+# The C library becomes a part of the binary, so everything is linked again.
 static: install-build ## Build a binary that needs no library, target/static/release/europa
 	cargo rustc $(CARGO_FLAGS) --release --target-dir target/static -p europa --bin europa -- -C target-feature=+crt-static
 

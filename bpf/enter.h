@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Entry into the cage of a router's XDP program. The program gets a frame as its router would:
- * policed, without the VLAN's tag, and with a complete checksum.
+ * Entry into the cage of a router's XDP program.
+ *
+ * The program gets a frame in the same form as a router process: after the rate limit, without the
+ * VLAN's tag, and with a complete checksum.
  */
 #ifndef EUROPA_ENTER_H
 #define EUROPA_ENTER_H
@@ -55,8 +57,9 @@ static __always_inline int strip_tag(struct xdp_md *ctx)
 	return bpf_xdp_adjust_head(ctx, 4);
 }
 
-/* Removes a frame's note of how many links between kernel routers it has crossed. The judge of the
- * former router wrote it (bpf/judge.h). Frames from the switch have no note. */
+/* Removes the note before a frame about the number of links between kernel routers that it has
+ * crossed. The judge of the former router wrote it (bpf/judge.h). Frames from the switch have no
+ * note. */
 static __always_inline __u32 take_hops(struct xdp_md *ctx)
 {
 	__u32 *note = (void *)(long)ctx->data_meta;
@@ -92,7 +95,8 @@ static __always_inline int prepare_usual(struct xdp_md *ctx, __u32 id,
 	return 0;
 }
 
-/* Makes a frame ready for a router's program; why it does not get it, or 0. */
+/* Prepares a frame for a router's program. Returns the reason why the program does not get it, or
+ * 0. */
 static __noinline __u32 prepare(struct xdp_md *ctx, __u32 id, __u32 complete)
 {
 	__u32 zero = 0;
@@ -146,8 +150,8 @@ static __noinline __u32 prepare(struct xdp_md *ctx, __u32 id, __u32 complete)
 
 #endif
 
-/* Whether a program has a whole port: then it also sees broadcasts, as no other interface shares
- * them. */
+/* Whether a program gets all frames of a port: then it also sees broadcasts, as no other interface
+ * shares them. */
 static __always_inline int has_whole_port(struct europa_port *port, const struct frame *frame,
 					  struct europa_interface **row)
 {

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Copies an unsegmented packet of TCP (a super-packet) into a long slot of a pool whose router
- * accepts such packets. The switch gives it to a device that segments it, or segments it itself.
+ * Copies an unsegmented TCP packet (a super-packet) into a long slot of a pool whose router accepts
+ * such packets.
+ *
+ * The switch passes it to a device that segments it, or segments it itself.
  */
 #ifndef EUROPA_LONG_H
 #define EUROPA_LONG_H
@@ -14,7 +16,7 @@
 /* Packets with smaller segments are segmented here: no sender of a stream makes them
  * (TCP_MIN_SND_MSS). */
 #define LONG_SEGMENT 48
-/* More are cut: the end of a packet in its slot is a number of 16 bits. */
+/* Longer packets are cut: the end of a packet in its slot is a number of 16 bits. */
 #define LONG_MOST (EUROPA_LONG_SLOT_BYTES - 1 - EUROPA_RX_OFFSET_BYTES - EUROPA_TAIL_BYTES)
 
 #define TCP_SYN 0x02
@@ -61,7 +63,7 @@ static __always_inline int load_long(context *ctx, void *pool, __u8 *memory, __u
 			at += slot_bytes;
 			continue;
 		}
-		/* Bounds that the verifier understands, as in deliver_into. */
+		/* Bounds for the verifier, as in deliver_into. */
 		asm volatile("" : "+r"(left));
 		if (left >= slot_bytes)
 			return -1;
@@ -73,8 +75,8 @@ static __always_inline int load_long(context *ctx, void *pool, __u8 *memory, __u
 	return 0;
 }
 
-/* Generic over the slot size, like deliver_into. 0 if the packet is delivered or dropped; else it
- * must be segmented. */
+/* Generic over the slot size, like deliver_into. Returns 0 if the packet is delivered or dropped;
+ * otherwise it must be segmented. */
 static __always_inline int deliver_long_into(context *ctx, void *pool, __u32 pool_word,
 					     struct europa_pool_state *state,
 					     struct europa_interface *to,
@@ -150,8 +152,8 @@ __noinline int deliver_long(context *ctx, __u32 id)
 {
 	struct europa_interface *to = bpf_map_lookup_elem(&interfaces, &id);
 	struct europa_counters *count = counters_of(id);
-	/* A capture shows frames as on a wire, and a rate counts them, so neither gets super-packets.
-	 */
+	/* A capture shows frames as on the wire, and a rate counts them, so neither gets
+	 * super-packets. */
 	if (!ctx || !to || !count || to->taps || to->meter ||
 	    to->flags & (EUROPA_IF_STRIP_VLAN | EUROPA_IF_VXLAN))
 		return -1;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
- * Structs shared by the eBPF programs, the switch and the node, in maps that no router can map. The
- * Rust twin is made from this header when the crate europa-substrate is built.
+ * Structs that the eBPF programs, the switch and the node share, in maps that no router can map.
+ *
+ * The build of the crate europa-substrate generates the same structs in Rust from this header.
  */
 #ifndef EUROPA_SUBSTRATE_H
 #define EUROPA_SUBSTRATE_H
@@ -87,8 +88,8 @@ struct europa_interface {
 	uint32_t reserved[2];
 	/* receive programs, compare-and-swap */
 	uint32_t rx_tail[2] __attribute__((aligned(64)));
-	/* written by receive programs, without locks: when the backlog became larger than usual (0: it is
-	 * not), and until when the router counts as behind */
+	/* written by receive programs, without locks: when the backlog became longer than usual (0:
+	 * it is not), and until when the router counts as behind */
 	uint64_t burst_began __attribute__((aligned(8)));
 	uint64_t behind_until;
 	/* the switch */
@@ -96,8 +97,8 @@ struct europa_interface {
 	uint32_t reserved_to_end[14];
 };
 
-/* The interface that may own frames to a MAC address; the interface's row decides. The latest
- * writer wins. Table `hints`, by europa_hint_place(). */
+/* The interface that may own frames to a MAC address; the interface's row decides. The last write
+ * wins. Table `hints`, by europa_hint_place(). */
 struct europa_hint {
 	uint32_t interface;
 	uint32_t reserved;
@@ -109,7 +110,7 @@ static inline uint32_t europa_hint_place(uint64_t address, uint32_t port)
 	return ((address ^ port) * 0x9e3779b97f4a7c15ull >> 32) % EUROPA_HINTS;
 }
 
-/* A slice's highest received rate from a port: a token bucket, kept as the time until which its
+/* A slice's highest received rate from a port: a token bucket, stored as the time until which its
  * rate is used up, in 64ths of a nanosecond. Table `meters`, from 1 on. */
 struct europa_meter {
 	/* written by the node */
@@ -172,8 +173,8 @@ struct europa_pool_state {
 	uint64_t reserved_to_end[4];
 };
 
-/* Counters of an interface on one CPU; the row behind the last CPU is the
- * switch's. Table `counters`, by interface * rows + row. */
+/* Counters of an interface on one CPU; the row after the last CPU belongs to the switch. Table
+ * `counters`, by interface * rows + row. */
 struct europa_counters {
 	uint64_t rx_packets;
 	uint64_t rx_bytes;
@@ -206,7 +207,7 @@ struct europa_counters {
 	uint64_t reserved_to_end[4];
 };
 
-/* Most links that a frame may cross from kernel router to kernel router in a row. */
+/* The maximum number of links between kernel routers that a frame may cross in a row. */
 #define EUROPA_CAGE_HOPS 4
 /* Devices that the XDP program of a router can name: 1 to this number minus one. */
 #define EUROPA_CAGE_DEVICES 64
@@ -272,7 +273,8 @@ struct europa_tap {
 	struct europa_tap_side sent;     /* from them */
 };
 
-/* A frame in a capture's ring; its bytes follow. The Rust twin is crates/substrate/src/tap.rs. */
+/* A frame in a capture's ring; its bytes follow. crates/substrate/src/tap.rs has the same in
+ * Rust. */
 #define EUROPA_TAP_IN 1  /* to the router */
 #define EUROPA_TAP_OUT 2 /* from it */
 struct europa_record {

@@ -183,8 +183,8 @@ class Pool:
             return
         self.asleep[0] = 1
         if not any(ring.peek() & VALID for ring in self.rx):
-            # A store and a later load may change places even on x86, and Python has no barrier: no
-            # sleep is longer than this.
+            # Even on x86 a CPU may do a later load before a store, and Python has no barrier. So a
+            # wake-up may be missed: no sleep is longer than this.
             if any(fd == self.wake for fd, _ in self.poll.poll(50)):
                 os.read(self.wake, PAGE)
             self.read[0] = struct.unpack_from("=Q", self.written)[0]

@@ -36,7 +36,7 @@ impl Revival {
         self.restarts = self.restarts.max(restarts);
     }
 
-    /// The switch is started again without a pause.
+    /// Counts a restart that needs no pause.
     pub(super) fn counts(&mut self) {
         self.restarts += 1;
     }

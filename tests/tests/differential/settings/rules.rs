@@ -1,4 +1,4 @@
-//! Rules that choose tables, and what belongs to neighbours and addresses.
+//! Rules that choose tables, and settings of neighbours and addresses.
 
 use super::{Setting, setting};
 
