@@ -327,6 +327,6 @@ pub struct SwitchStats {
     /// Packets at sockets of tunnels that are not packets of Europa's tunnels.
     #[serde(default)]
     pub malformed_packets: u64,
-    /// Times it slept.
+    /// Number of times that the switch slept.
     pub sleeps: u64,
 }

@@ -66,7 +66,7 @@ pub fn ensure(
     let mut said = String::new();
     says.read_to_string(&mut said)?;
     if said != READY {
-        // It has ended, or is about to.
+        // The process has ended, or will soon end.
         child.kill()?;
         child.wait()?;
         return Err(io::Error::other(format!("what its programs are to see: {}", said.trim())));

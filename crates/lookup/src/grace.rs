@@ -78,7 +78,7 @@ impl Readers {
         Self { last: Mark::new(0), marks: Vec::new() }
     }
 
-    /// One more, which rests.
+    /// Adds a reader, which is idle.
     pub(crate) fn add(&mut self) -> Pass {
         let own = Mark::new(RESTS);
         self.marks.push(own.clone());

@@ -19,7 +19,7 @@ use crate::{Doing, NodeError};
 
 /// A bell. Ringing never blocks: if the pipe is full, the bell is already ringing.
 pub(crate) struct Bell {
-    /// For the process that is woken.
+    /// The end of the process that is woken.
     pub(crate) heard: OwnedFd,
     /// For a trusted ringer.
     pub(crate) rung: OwnedFd,

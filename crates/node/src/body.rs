@@ -22,7 +22,7 @@ pub(crate) enum Body {
         pool: u32,
         /// The descriptors for the switch; `None` when the switch has the router.
         equipment: Option<(OwnedFd, File)>,
-        /// Why it has ended.
+        /// The reason why it has ended.
         ended: Option<String>,
     },
 }
@@ -121,7 +121,7 @@ impl Body {
         }
     }
 
-    /// Why it has ended, if it has.
+    /// The reason why it has ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<String> {
         match self {
             Self::Process(child) => Some(child.try_wait().ok()??.to_string()),

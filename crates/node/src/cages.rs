@@ -61,13 +61,13 @@ impl Drop for Follower {
 /// The state of a router's program.
 #[derive(Debug, PartialEq, Eq)]
 enum State {
-    /// It is loaded.
+    /// The program is loaded.
     Loaded,
     /// A thread loads this program or an older version.
     UnderWay,
     /// The program cannot be loaded, for this reason.
     Failed(String),
-    /// There is no program.
+    /// The router has no program.
     None,
 }
 
@@ -89,7 +89,7 @@ impl Cages {
         }
     }
 
-    /// A thread has come to its end.
+    /// Notes that a thread has ended.
     fn done(&mut self, router: &str, outcome: Result<Loaded, Problems>) {
         let plan = self.under_way.remove(router);
         match (outcome, plan) {

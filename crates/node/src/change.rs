@@ -25,9 +25,9 @@ use crate::store::{Store, StoreError, StoreThread};
 pub(crate) struct Change {
     /// Decides about a step.
     engine: Engine,
-    /// It has more to do at once.
+    /// Whether the engine has more work at once.
     more: bool,
-    /// Its time begins here.
+    /// The engine's time begins here.
     clock: Instant,
     /// The desired state, which is accepted or will be.
     documents: Arc<Documents>,
@@ -58,7 +58,7 @@ impl Change {
         self.engine = engine;
     }
 
-    /// The time, as the engine has it.
+    /// The time in the form of the engine.
     pub(crate) fn time(&self) -> Time {
         self.clock.elapsed()
     }
@@ -73,7 +73,7 @@ impl Change {
         of_checker.into_iter().chain(of_engine).min()
     }
 
-    /// Has it have a turn at once.
+    /// Gives the engine a turn at once.
     pub(crate) fn goes_on(&mut self) {
         self.more = true;
     }
@@ -152,7 +152,7 @@ impl Change {
         self.plans.free_boxed(what);
     }
 
-    /// A router runs its graph.
+    /// Notes that a router runs its graph.
     pub(crate) fn ready(&mut self, router: &str) {
         self.engine.ready(router);
     }

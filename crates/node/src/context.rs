@@ -38,7 +38,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// The one of a node that starts.
+    /// The context of a node that starts.
     pub(crate) fn new(
         instance: Instance,
         lifetime: Lifetime,

@@ -20,7 +20,7 @@ use crate::{Doing, NodeError};
 
 /// Work for the loop.
 pub(crate) struct Work {
-    /// The code that sends it.
+    /// The code that sends the work.
     pub(crate) name: &'static str,
     run: Box<dyn FnOnce(&mut Node) + Send>,
 }
@@ -30,7 +30,7 @@ impl Work {
         Self { name, run: Box::new(run) }
     }
 
-    /// Does it.
+    /// Does the work.
     pub(crate) fn run(self, node: &mut Node) {
         (self.run)(node);
     }
@@ -134,7 +134,7 @@ impl Inbox {
         let _ = read(&*self.wake, &mut [0; 8]);
     }
 
-    /// The next work that has come.
+    /// The next work that has arrived.
     pub(crate) fn next(&self) -> Option<Work> {
         self.work.try_recv().ok()
     }

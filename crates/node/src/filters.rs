@@ -84,7 +84,7 @@ pub(crate) enum FilterError {
          its share of the {NOWHERE} that the switch has"
     )]
     Ways {
-        /// Whose rules.
+        /// The slice that has the rules.
         slice: String,
         /// The limit.
         limit: usize,
@@ -217,7 +217,7 @@ impl Filters {
         Self { numbers, renamed: true, ..Self::default() }
     }
 
-    /// The numbers that are given.
+    /// The numbers that are assigned.
     pub(crate) fn record(&self) -> &FiltersRecord {
         &self.numbers
     }

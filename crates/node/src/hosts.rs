@@ -77,7 +77,7 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// None yet.
+    /// No hosts exist yet.
     pub(crate) fn start(context: &Context) -> Result<Self, NodeError> {
         Ok(Self {
             stats: Vec::new(),
@@ -124,7 +124,7 @@ impl Hosts {
         }
     }
 
-    /// These hosts are made.
+    /// These hosts exist now.
     fn have(&mut self, change: &Change, made: Vec<Host>) {
         change.free(std::mem::replace(&mut self.made, Arc::new(made)));
     }
@@ -197,7 +197,7 @@ impl Hosts {
         Ok(())
     }
 
-    /// Forgets them.
+    /// Forgets the hosts.
     pub(crate) fn forget(&mut self) {
         self.stats.clear();
         self.made = Arc::default();

@@ -56,7 +56,7 @@ impl Default for LinkTunnels {
 }
 
 impl LinkTunnels {
-    /// Forgets all.
+    /// Forgets all tunnels.
     pub(crate) fn clear(&mut self) {
         self.sockets.clear();
         self.told.borrow_mut().clear();

@@ -199,7 +199,7 @@ impl Node {
                 break;
             }
         }
-        // Last, as it takes its time.
+        // This comes last, because it takes long.
         self.refill_pools();
         turn.did("pools");
     }

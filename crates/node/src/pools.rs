@@ -40,7 +40,7 @@ pub(crate) struct Pools {
     refused: Option<Instant>,
     /// Whether another thread makes pools that a step waits for.
     needed: bool,
-    /// Why those could not be made.
+    /// The reason why the needed pools could not be made.
     failed: Option<Error>,
 }
 

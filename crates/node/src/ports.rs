@@ -78,7 +78,7 @@ impl Ports {
         self.opening.wait();
     }
 
-    /// Forgets them.
+    /// Forgets the ports.
     pub(crate) fn clear(&mut self) {
         self.all.clear();
     }

@@ -166,7 +166,7 @@ struct Managed {
     name: String,
     /// The last order to the switch; `None` if the switch knows no queues.
     told: Option<Arc<PortQueues>>,
-    /// Where it counts.
+    /// The memory with its counters.
     places: Arc<Vec<u32>>,
     memory: OwnedFd,
     statistics: Mapping,

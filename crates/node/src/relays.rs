@@ -37,7 +37,7 @@ impl Deref for Relays {
 }
 
 impl Relays {
-    /// Forgets them.
+    /// Forgets the relays.
     pub(crate) fn clear(&mut self) {
         self.all.clear();
     }

@@ -114,7 +114,7 @@ impl Routers {
         processes.filter_map(|process| process.body.into_child()).collect()
     }
 
-    /// Forgets them.
+    /// Forgets the routers.
     pub(crate) fn clear(&mut self) {
         self.all.clear();
     }

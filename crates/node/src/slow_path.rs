@@ -63,7 +63,7 @@ pub(crate) struct SlowPaths {
     uplinks: Uplinks,
     /// Follows link states.
     carrier: Option<(Arc<AtomicBool>, JoinHandle<()>)>,
-    /// Missing ones are made.
+    /// Work that makes missing slow paths.
     making: Work<Made>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Gathered {
     pub(crate) switch: OfSwitch,
     /// Routers whose counters are still missing.
     pub(crate) routers: Vec<RouterId>,
-    /// The same of ports.
+    /// The same for ports.
     pub(crate) ports: Vec<String>,
     /// Routers and their ends of links.
     pub(crate) of_routers: Vec<(RouterStats, Vec<End>)>,

@@ -89,7 +89,7 @@ impl Switching {
         self.group.as_ref()
     }
 
-    /// Times that it was started again.
+    /// The number of restarts of the switch.
     pub(crate) fn restarts(&self) -> u64 {
         self.revival.restarts()
     }
@@ -157,7 +157,7 @@ impl Switching {
         Ok(self.running.insert(switch))
     }
 
-    /// When there will be one.
+    /// When a switch will run again.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.revival.due().or(self.begun.as_ref().map(|_| Instant::now() + LOADING))
     }
@@ -177,7 +177,7 @@ impl Switching {
         self.revival.try_again(Instant::now());
     }
 
-    /// It could not be started.
+    /// Notes that the switch could not be started.
     pub(crate) fn failed(&mut self, error: &NodeError) {
         tracing::error!("starting the switch: {error}");
         self.revival.failed(Duration::ZERO, Instant::now());

@@ -35,7 +35,7 @@ pub(crate) struct Uplink {
     slice: String,
     /// The number of its slow path's range of users, which no other slow path of the machine has.
     number: u32,
-    /// All of it was made.
+    /// Whether all of it was made.
     is_made: bool,
 }
 

@@ -88,9 +88,9 @@ pub(crate) enum State {
     Fresh = 0,
     /// On the arena's stack.
     Free,
-    /// One packet exists.
+    /// In use: one packet exists in it.
     Live,
-    /// The other side of a ring.
+    /// On the other side of a ring.
     Away,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct Hot {
     /// First byte of the packet, always in the buffer.
     data: NonNull<u8>,
     pub(crate) shared: NonNull<Shared>,
-    /// Of the buffer in its arena.
+    /// The number of the buffer in its arena.
     pub(crate) index: u32,
     /// Offset of `data` in the buffer; metadata_bytes <= offset, offset + length <= buffer_bytes.
     offset: u16,
@@ -812,7 +812,7 @@ impl Packet {
         1 + u64::from(excess).div_ceil(u64::from(segment.max(1)))
     }
 
-    /// Bytes of all its frames.
+    /// The bytes of all its frames on the wire.
     pub fn wire_bytes(&self) -> u64 {
         let segment = if self.is_long() { usize::from(self.metadata().segment) } else { 0 };
         let headers = (self.len() - self.excess()).saturating_sub(segment) as u64;

@@ -47,7 +47,7 @@ impl Bucket {
         self.full_ns <= now_ns.saturating_add(self.burst_ns)
     }
 
-    /// When it opens, or has opened.
+    /// The time at which the bucket opens, or opened.
     #[inline]
     pub(crate) fn opens_ns(&self) -> u64 {
         self.full_ns.saturating_sub(self.burst_ns)

@@ -45,7 +45,7 @@ trait Level {
 
 struct Queue;
 
-/// With this below it.
+/// A class with this class below it.
 struct Class<Below>(PhantomData<Below>);
 
 type Router = Class<Queue>;

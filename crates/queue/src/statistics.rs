@@ -170,7 +170,7 @@ pub fn bucket_ns(bucket: usize) -> u64 {
 /// The part of a node's words that each packet touches: a cache line.
 pub(crate) type Hot = [AtomicU64; HOT];
 
-/// All nodes', by index.
+/// The words of all nodes, by index.
 #[inline]
 pub(crate) fn hot(words: &[AtomicU64]) -> &[Hot] {
     words.as_chunks().0

@@ -71,7 +71,7 @@ pub enum Error {
 
 /// The state of a queue's policy.
 pub(crate) enum PolicyState {
-    /// Nothing.
+    /// No policy.
     Plain,
     Red(RedState),
     Codel(CodelState),

@@ -110,7 +110,7 @@ pub(crate) async fn put_one(
     put_document(&api, &who, Key::new(kind(&kinds)?, name), options, &body).await
 }
 
-/// Makes one router be as given.
+/// Applies the document of one router.
 #[utoipa::path(put, path = "/v1/routers/{slice}/{name}", tag = "objects",
     params(("slice" = String, Path, description = "The slice that owns it"),
         ("name" = String, Path, description = "Its name"),

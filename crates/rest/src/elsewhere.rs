@@ -51,7 +51,7 @@ mod tests {
             let sources = [Source { path: "t.yaml".into(), text }];
             let documents = parse(&sources).unwrap_or_else(|p| panic!("{}", p.render(false)));
             let refused = refused(&documents, &["here".to_owned()], &sources);
-            // Stored ones are not checked.
+            // Stored documents are not checked.
             assert!(super::refused(&documents, &[], &[]).is_none());
             refused.map(|problems| problems.render(false))
         };

@@ -126,7 +126,7 @@ impl Rest {
                 let routes =
                     metrics::routes().layer(Extension(Who::root())).with_state(api.clone());
                 match tokio::net::TcpListener::from_std(scraped) {
-                    // It ends with the runtime.
+                    // The task ends with the runtime.
                     Ok(listener) => drop(tokio::spawn(axum::serve(listener, routes).into_future())),
                     Err(error) => tracing::error!("metrics: {error}"),
                 }

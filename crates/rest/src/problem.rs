@@ -1,4 +1,4 @@
-//! Problems as RFC 9457 has them.
+//! Problems in the form of RFC 9457.
 
 use axum::Json;
 use axum::body::to_bytes;

@@ -52,7 +52,7 @@ pub enum Controller {
 }
 
 impl Controller {
-    /// All that Europa uses.
+    /// All controllers that Europa uses.
     pub const ALL: [Self; 5] =
         [Self::Cpu, Self::CpuAccounting, Self::CpuSet, Self::Memory, Self::Pids];
 

@@ -34,15 +34,15 @@ pub const EFFECTS: [Effect; 20] = [
 pub enum Fault {
     /// The effect is refused; nothing has changed.
     Refused,
-    /// It fails half-way.
+    /// The effect fails half-way.
     Half,
     /// A resource is missing for a moment.
     NotNow,
-    /// The node is killed before it.
+    /// The node is killed before the effect.
     KilledBefore,
-    /// The node is killed after it.
+    /// The node is killed after the effect.
     KilledAfter,
-    /// The switch is killed with it.
+    /// The switch is killed with the effect.
     SwitchKilled,
     /// A later answer arrives very late.
     Late,
@@ -109,7 +109,7 @@ impl Coverage {
         }
     }
 
-    /// Adds another one's counts.
+    /// Adds the counts of another one.
     pub fn add(&mut self, other: &Coverage) {
         for (key, count) in &other.met {
             *self.met.entry(*key).or_default() += count;

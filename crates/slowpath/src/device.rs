@@ -16,7 +16,7 @@ const UP: u32 = 1;
 /// One interface of a router in its Linux.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inner {
-    /// Its name.
+    /// The interface's name.
     pub name: String,
     /// Its Ethernet address.
     pub mac: [u8; 6],

@@ -22,7 +22,7 @@ pub struct FileSpec {
     pub path: String,
     /// Its contents.
     pub text: String,
-    /// Whose it is.
+    /// The owner of the file.
     pub owner: Option<String>,
     /// Its permissions.
     pub mode: Option<u32>,

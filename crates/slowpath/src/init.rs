@@ -54,7 +54,7 @@ const FILE: &str = "init.json";
 /// now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct First {
-    /// Its number as the host sees it.
+    /// The number of the process on the host.
     pub pid: u32,
     /// The time at which the process was started, in clock ticks since the start of the machine.
     pub started: u64,
@@ -195,7 +195,7 @@ pub fn accompany(mut command: Command) -> io::Result<ExitStatus> {
                     let keys = signal.ssi_code == FROM_KERNEL;
                     match Signal::try_from(signal.ssi_signo as i32) {
                         Ok(Signal::SIGCHLD) | Err(_) => {}
-                        // It may have ended already.
+                        // The child may have ended already.
                         Ok(other) if !keys => drop(kill(child, other)),
                         Ok(_) => {}
                     }
@@ -233,7 +233,7 @@ pub fn run(command: &mut Command) -> io::Result<ExitStatus> {
         while let Some(signal) = signals.read_signal()? {
             match Signal::try_from(signal.ssi_signo as i32) {
                 Ok(Signal::SIGCHLD) | Err(_) => {}
-                // It may have ended already.
+                // The child may have ended already.
                 Ok(other) => drop(kill(child, other)),
             }
         }

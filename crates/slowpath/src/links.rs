@@ -99,7 +99,7 @@ impl Links {
         self.names.len()
     }
 
-    /// The devices on top of one.
+    /// The devices on top of a device.
     pub(crate) fn uppers(&self, index: u32) -> impl Iterator<Item = &Link> + '_ {
         let all = self.known.values().map(|known| &known.link);
         all.filter(move |link| link.lower == Some(index))

@@ -144,7 +144,7 @@ impl Address for u128 {
 pub(crate) enum Gateway<A> {
     /// There is no next hop: the destinations are neighbours.
     None,
-    /// One of the route's own family.
+    /// A router of the route's own family.
     Own(A),
     /// An IPv6 router of an IPv4 route.
     V6(u128),

@@ -66,7 +66,7 @@ impl Neighbours {
         }
     }
 
-    /// Replaces the known ones.
+    /// Replaces the known neighbours.
     pub(crate) fn replace_all(&mut self, all: &[Neighbour]) {
         let heard: HashSet<Key> =
             all.iter().filter_map(|n| Some((n.device, address(&n.address)?))).collect();

@@ -74,7 +74,7 @@ impl Ids {
         let place = claims.join(self.number().to_string());
         if fs::read_link(&place).is_ok_and(|owner| owner == folder) && !folder.exists() {
             let _ = fs::remove_file(place);
-            // Fails while others have one.
+            // Fails while other slow paths have a range.
             let _ = fs::remove_dir(claims);
         }
     }

@@ -162,7 +162,7 @@ impl Bench {
         self.tables.lock().unwrap().get(name).cloned().unwrap_or_default()
     }
 
-    /// Waits until both are the same.
+    /// Waits until the two tables are the same.
     fn compare(&self, what: &str) {
         let limit = Instant::now() + Duration::from_secs(2);
         loop {

@@ -143,7 +143,7 @@ impl Substrate {
     /// Removes an interface's program: frames enter its router's pool again.
     pub fn open_cage(&self, interface: u32) {
         self.flags_of(interface).fetch_and(!CAGED, Ordering::Release);
-        // Most interfaces have none.
+        // Most interfaces have no program.
         let _ = self.map("cages").delete(&interface.to_ne_bytes());
     }
 

@@ -53,7 +53,7 @@ pub enum Error {
     /// Another interface has the match.
     #[error("{0} is taken by another interface")]
     Taken(String),
-    /// A pool that cannot be.
+    /// An impossible pool.
     #[error(transparent)]
     Pool(#[from] europa_pool::ViewError),
     /// The pins belong to a version of Europa with other tables.

@@ -35,7 +35,7 @@ const HEADER_BYTES: usize = 32;
 pub enum Direction {
     /// To the router.
     In,
-    /// From it.
+    /// The frame left the router.
     Out,
 }
 
@@ -72,7 +72,7 @@ pub struct Record {
     /// 0: the frame passed. Otherwise, the number of its counter in [`layout::Counters`], or one of
     /// [`mod@line`].
     pub cause: u8,
-    /// How it passed.
+    /// The way in which the frame passed.
     pub way: Way,
     /// A number that all records of one frame share, for a kernel router's program; otherwise 0.
     pub frame: u64,
@@ -125,7 +125,7 @@ pub fn cause_name(cause: u8) -> &'static str {
 }
 
 impl Record {
-    /// Now, on the clock of records.
+    /// The present time on the clock of records.
     pub fn now_ns() -> u64 {
         // Cannot fail for this clock.
         clock_gettime(ClockId::CLOCK_MONOTONIC)
@@ -195,7 +195,7 @@ pub struct Taps {
 /// Frames that a tap has not copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// They exceeded its rate.
+    /// Frames that exceeded the capture's rate.
     pub rate: u64,
     /// The reader was too slow.
     pub room: u64,

@@ -68,7 +68,7 @@ impl Hand {
 /// The workers from the second on, for the first one.
 pub(crate) struct Crew {
     hands: Vec<Hand>,
-    /// Of all workers.
+    /// The shared states of all workers.
     peers: Vec<Arc<Peer>>,
 }
 

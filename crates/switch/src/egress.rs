@@ -22,7 +22,7 @@ pub enum Refusal {
     Length,
     /// The source MAC address is not that of the interface.
     Source,
-    /// A VLAN tag it may not send.
+    /// A VLAN tag that the interface may not send.
     Vlan,
     /// The interface is not bound to the source address.
     Address,

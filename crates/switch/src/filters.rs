@@ -143,7 +143,7 @@ impl Judge<'_> {
         let (word, view) = (packet.word, &pool.view);
         let (offset, length) = (u32::from(word.offset()), u32::from(word.length()));
         if offset + length > view.layout().geometry.slot_bytes {
-            // Refused at its output.
+            // The packet was refused at its output.
             return true;
         }
         let place = view.slot_offset(word.slot(), offset);
@@ -242,7 +242,7 @@ impl Judge<'_> {
             Verdict::Send => self.way(action.to),
             Verdict::SlowPath => self.by.linux.map(|interface| Way {
                 interface,
-                // Linux takes its packets.
+                // Linux accepts its packets.
                 destination: Some(shared.interfaces.get(packet.interface).mac),
                 own_source: false,
             }),

@@ -39,7 +39,7 @@ pub(crate) fn between(from: &Arc<Peer>, to: &Arc<Peer>) -> (Outgoing, Incoming) 
 }
 
 impl Outgoing {
-    /// Packets that can be added.
+    /// The number of packets that can be added.
     #[inline]
     pub(crate) fn room(&self) -> u32 {
         self.ring.slots() as u32

@@ -139,12 +139,12 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
             Passing { shared, pool, lengths, onward, judge, impairment, witness, now_ns };
         // A slot that the switch already holds was submitted twice: the first time counts.
         if !fresh {
-            // No packet is there.
+            // The place has no packet.
         } else if packet.word.is_long() {
             let (frames, over_links, was_cut) = passing.pass_long(packet);
             (offered, linked) = (offered + frames, linked + over_links);
             if was_cut {
-                // There is less room than before.
+                // The ring has less room than before.
                 break;
             }
         } else {
@@ -192,7 +192,7 @@ impl Passing<'_, '_, '_, '_> {
         } else if let Some(judge) = self.judge
             && !judge.passes(shared, pool, &mut packet)
         {
-            // The rules have it.
+            // The rules have taken the packet.
         } else if let Some(impairment) = self.impairment {
             impaired::submit(impairment, shared, pool, packet, self.now_ns, self.witness);
         } else {

@@ -32,7 +32,7 @@ pub(crate) struct Long {
     transport: usize,
     /// Bytes of all headers.
     pub(crate) headers: usize,
-    /// Bytes behind them.
+    /// Bytes after the headers.
     payload: usize,
     /// Bytes of payload of each segment except the last one.
     segment: usize,
@@ -74,12 +74,12 @@ impl Long {
         self.payload.div_ceil(self.segment) as u64
     }
 
-    /// Bytes of the longest one.
+    /// Bytes of the longest frame.
     pub(crate) fn longest(&self) -> usize {
         self.headers + self.segment
     }
 
-    /// Bytes of all.
+    /// Bytes of all frames.
     pub(crate) fn wire_bytes(&self) -> u64 {
         self.frames() * self.headers as u64 + self.payload as u64
     }

@@ -24,7 +24,7 @@ pub(crate) struct Ways<'a> {
 }
 
 impl Ways<'_> {
-    /// The same for a shorter time.
+    /// The same, borrowed for a shorter time.
     pub(crate) fn again(&mut self) -> Ways<'_> {
         Ways { ports: self.ports, outgoing: self.outgoing, tunnels: self.tunnels }
     }

@@ -88,7 +88,7 @@ pub enum Order {
         /// Whether the device cuts a packet of merged TCP segments into the original ones.
         segments: bool,
     },
-    /// The rate of a port from now on.
+    /// Set the rate of a port.
     Rate {
         /// Number of the port.
         port: u32,
@@ -130,7 +130,7 @@ pub enum Order {
     Filter {
         /// Number of the interface.
         interface: u32,
-        /// None: no rules.
+        /// `None` means no rules.
         filtered_by: Option<FilteredBy>,
     },
     /// Set the interface that a number in rules means. If the interface is removed, the number

@@ -7,12 +7,12 @@ use nix::unistd::write;
 
 /// A worker's shared state. Only the worker itself writes it, except `ordered`.
 pub(crate) struct Peer {
-    /// Rings its doorbell.
+    /// The end that rings the worker's doorbell.
     rope: OwnedFd,
     asleep: AtomicBool,
     /// Whether the worker sleeps with waiting packets for which another worker has no room.
     blocked: AtomicBool,
-    /// There is an order for it.
+    /// Whether an order waits for the worker.
     ordered: AtomicBool,
     /// The numbers of the worker's active routers (high half) and busy routers (low half).
     routers: AtomicU64,
@@ -52,7 +52,7 @@ impl Peer {
         }
     }
 
-    /// Announces an order to it.
+    /// Announces an order to the worker.
     pub(crate) fn order(&self) {
         self.ordered.store(true, Ordering::Release);
         self.wake();

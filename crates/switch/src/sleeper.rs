@@ -37,7 +37,7 @@ impl Sleeper {
     /// Stops watching a waker. Closing the descriptor would not suffice, because other processes
     /// have it as well.
     pub(crate) fn leave(&self, waker: impl AsFd) {
-        // It was watched.
+        // The waker was watched.
         let _ = self.wakes.delete(waker);
     }
 
@@ -51,7 +51,7 @@ impl Sleeper {
 
     /// Stops watching a socket.
     pub(crate) fn ignore(&self, socket: impl AsFd) {
-        // It may not be watched.
+        // The socket may not be watched.
         let _ = self.sockets.delete(socket);
     }
 

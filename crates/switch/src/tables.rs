@@ -112,7 +112,7 @@ pub(crate) struct Interface {
     pub(crate) filtered_by: Option<FilteredBy>,
     /// Whether the interface has no router: then its frames are taken from its receive ring.
     pub(crate) relay: bool,
-    /// It is in [`Tables::awake`].
+    /// Whether it is in [`Tables::awake`].
     pub(crate) awake: bool,
     /// The ring from which this worker takes the interface's packets, if another worker serves its
     /// router and this one its port.

@@ -19,7 +19,7 @@ pub(crate) struct Leaving<'a> {
     pub(crate) tagged: bool,
     /// 0, or the number of the counter of its drop.
     pub(crate) cause: u8,
-    /// When it left.
+    /// The time at which it left.
     pub(crate) time_ns: u64,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Lost<'a> {
     /// Its interface, with its taps.
     pub(crate) interface: u32,
     pub(crate) taps: u32,
-    /// Whether that one sent it.
+    /// Whether that interface sent the frame.
     pub(crate) direction: Direction,
     /// The memory that contains it.
     pub(crate) memory: &'a Mapping,

@@ -252,7 +252,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream as its sender cuts it.
+    /// A stream as cut by its sender.
     #[derive(Clone, Debug)]
     struct Stream {
         ipv4: bool,

@@ -254,7 +254,7 @@ impl Arriving<'_> {
                 let delivered = arrive(self.shared, frame, end) == Delivery::Done;
                 self.frames += u64::from(delivered);
             }
-            // Its router restarts.
+            // The interface's router restarts.
             None => count!(self.shared, to, rx_drop_ring, 1),
         }
     }

@@ -162,7 +162,7 @@ impl Turning {
     fn set_asleep(&self, asleep: bool) {
         let blocked = asleep && self.worker.is_blocked();
         self.peer().into_iter().for_each(|peer| peer.set_asleep(asleep, blocked));
-        // One cache line a worker.
+        // Each worker has one cache line.
         let words = self.status.words(self.number as usize * 64, 1);
         if let Some(word) = words.and_then(|words| words.first()) {
             word.store(asleep.into(), Ordering::SeqCst);

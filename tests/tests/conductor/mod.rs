@@ -71,7 +71,7 @@ struct State {
     met: BTreeSet<Effect>,
     /// The effect that meets a fault now.
     under_way: Option<UnderWay>,
-    /// A process that stands still.
+    /// A stopped process.
     stopped: Option<i32>,
     seen: Seen,
 }

@@ -66,7 +66,7 @@ pub(super) enum Region {
 /// The known facts about a register or eight bytes of stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
-    /// It is not set on some path.
+    /// The value is not set on some path.
     Unset,
     Number(Range),
     /// A pointer or NULL; either all pointers of one origin are NULL, or none.

@@ -128,16 +128,16 @@ pub enum Cause {
         address: u64,
         /// Number of bytes.
         bytes: usize,
-        /// Whether it wrote.
+        /// Whether the access was a write.
         write: bool,
     },
-    /// It ran for too long.
+    /// The program ran for too long.
     #[error("too many instructions for one frame")]
     Fuel,
     /// The program's calls are nested too deeply.
     #[error("functions call each other more than {MAX_DEPTH} deep")]
     Depth,
-    /// It called an unknown helper.
+    /// The program called an unknown helper.
     #[error("helper {0} is not available")]
     Helper(u64),
     /// A helper's argument is wrong.
@@ -258,7 +258,7 @@ impl Machine {
         &self.maps
     }
 
-    /// All maps, to change.
+    /// All maps, for changes.
     pub fn maps_mut(&mut self) -> &mut [Map] {
         &mut self.maps
     }

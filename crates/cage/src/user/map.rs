@@ -380,7 +380,7 @@ impl Map {
         self.ring().map(|ring| ring.take(most)).unwrap_or_default()
     }
 
-    /// Records that found no room.
+    /// Records for which there was no room.
     pub fn lost_records(&self) -> u64 {
         match &self.index {
             Index::Ring(ring) => ring.lost(),

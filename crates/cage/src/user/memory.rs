@@ -171,7 +171,7 @@ impl Memory<'_, '_> {
         }
     }
 
-    /// The same, to change.
+    /// The same, for changes.
     #[inline(always)]
     pub(super) fn bytes_mut(&mut self, address: u64, count: usize) -> Result<&mut [u8], Outside> {
         let offset = (address & OFFSET_MASK) as usize;

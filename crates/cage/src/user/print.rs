@@ -9,7 +9,7 @@ const KEPT: usize = 1 << 16;
 #[derive(Debug)]
 pub(super) struct Trace {
     text: String,
-    /// Lines that found no room.
+    /// Lines for which there was no room.
     lost: u64,
 }
 

@@ -73,7 +73,7 @@ impl Default for FromDevice {
 }
 
 impl FromDevice {
-    /// One for this interface.
+    /// An element for this interface.
     pub(crate) fn of(name: String, promiscuous: bool, burst: Option<usize>) -> FromDevice {
         let burst = burst.unwrap_or(BATCH).clamp(1, BATCH);
         FromDevice { name, promiscuous, burst, ..FromDevice::default() }

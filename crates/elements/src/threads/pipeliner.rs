@@ -92,7 +92,7 @@ impl Element for Pipeliner {
         let mut batch = context.take_batch();
         let count = self.burst.max(1).min(self.waiting.len()).min(batch.room());
         for packet in self.waiting.drain(..count) {
-            // There is room.
+            // The batch has room.
             let _ = batch.push(packet);
         }
         self.count += count as u64;

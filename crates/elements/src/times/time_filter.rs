@@ -166,7 +166,7 @@ impl Element for TimeFilter {
         let mut out = context.take_batch();
         for packet in batch.drain() {
             match self.passes(&packet, context) {
-                // As many as came fit.
+                // There is room for as many as arrived.
                 true => drop(out.push(packet)),
                 false => context.push(1, packet),
             }

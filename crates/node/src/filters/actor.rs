@@ -75,7 +75,7 @@ struct Waiting {
 #[derive(Clone)]
 pub(crate) struct FilterActor {
     waiting: Arc<Waiting>,
-    /// The desired state as of now.
+    /// The present desired state.
     documents: Arc<Mutex<Arc<Documents>>>,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Fresh {
     pub(super) parked: Option<BTreeSet<SliceId>>,
 }
 
-/// Facts that hold no more.
+/// Facts that are outdated.
 pub(crate) struct Former {
     _slices: Vec<IndexOfSlice>,
     _ways: Option<Arc<Ways>>,
@@ -44,7 +44,7 @@ pub(crate) struct Former {
 pub(super) struct IndexOfSlice {
     /// Its number in the switch.
     number: u16,
-    /// It has rules.
+    /// Whether the slice has rules.
     has_rules: bool,
     /// Entries of its numbered rules.
     own_entries: usize,

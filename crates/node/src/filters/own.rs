@@ -56,7 +56,7 @@ impl Filters {
         own.map(|(number, installed)| (*number, installed))
     }
 
-    /// One of them.
+    /// The rule with this number.
     pub(crate) fn own_rule(&self, slice: &str, number: u32) -> Option<&Installed> {
         self.slices.get(slice)?.own.get(&number)
     }

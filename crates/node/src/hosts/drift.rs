@@ -32,7 +32,7 @@ pub(super) struct DriftThread {
 }
 
 impl DriftThread {
-    /// Starts it.
+    /// Starts the thread.
     pub(super) fn start(instance: Instance, control: Control) -> Result<Self, NodeError> {
         let (orders, heard) = sync_channel::<Made>(1);
         let work = move || {

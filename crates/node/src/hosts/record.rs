@@ -72,7 +72,7 @@ pub(super) fn place_field(host: &Host) -> &'static [&'static str] {
     }
 }
 
-/// Writes them down again.
+/// Stores the records again.
 pub(super) fn write_records(instance: &Instance, kept: &[Record]) -> Result<(), NodeError> {
     let text = serde_json::to_vec(kept).map_err(std::io::Error::from);
     replace(&records(instance), &text.doing("writing down hosts")?).doing("writing down hosts")

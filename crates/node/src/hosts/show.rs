@@ -15,7 +15,7 @@ use super::record::{Record, outside, read_records, records};
 use crate::Instance;
 
 impl Hosts {
-    /// The state of one.
+    /// The state of one host.
     pub(crate) fn status(&self, name: &str) -> Status {
         let Some(host) = self.stats.iter().find(|host| host.name == name) else {
             return Status { state: "waiting".into(), ..Status::default() };
@@ -34,7 +34,7 @@ impl Hosts {
         self.stats.iter().any(|host| host.name == name)
     }
 
-    /// The descriptions of all.
+    /// The descriptions of all hosts.
     pub(crate) fn stats(&self) -> &[HostStats] {
         &self.stats
     }

@@ -50,7 +50,7 @@ impl Node {
             for line in leftovers::stop(&self.context.instance)? {
                 tracing::warn!("{line}");
             }
-            // The folder is there again.
+            // Makes the folder again.
             Kept::open(&self.context.instance)?;
         }
         Ok(())

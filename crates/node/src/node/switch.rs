@@ -16,7 +16,7 @@ use crate::switch::{Begun, Switch};
 
 /// The ways that the switch has been sent.
 enum ToldWays {
-    /// All but those to these routers.
+    /// All ways except those to these routers.
     AllBut(HashSet<RouterId>),
     /// None.
     No,

@@ -8,7 +8,7 @@ use crate::{NodeError, grants, leftovers};
 impl Node {
     /// Ends all processes. Before that, frames of the ports go to Linux.
     fn take_down_routers(&mut self) -> Result<(), NodeError> {
-        // Nothing is made any more.
+        // From now on, nothing new is made.
         self.kernel.wait();
         self.ports.wait();
         self.hosts.wait();

@@ -35,7 +35,7 @@ impl Part {
 }
 
 impl Turn {
-    /// Begins one.
+    /// Begins a turn.
     pub(super) fn begin() -> Self {
         Self::begun_at(spent())
     }
@@ -44,7 +44,7 @@ impl Turn {
         Self { begun: now, last: now, longest: NO_PART }
     }
 
-    /// A part of it has ended.
+    /// Notes that a part of the turn has ended.
     pub(super) fn did(&mut self, part: &'static str) {
         self.did_until(part, spent());
     }
@@ -62,7 +62,7 @@ impl Turn {
 
 /// All turns.
 pub(super) struct Turns {
-    /// Long ones.
+    /// The number of long turns.
     long: u64,
     longest: Duration,
     /// The longest piece of the current change in the present turn.

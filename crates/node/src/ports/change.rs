@@ -1,4 +1,4 @@
-//! Other settings of a port.
+//! Changes the settings of a port.
 
 use europa_api::Name;
 use europa_plan::Needs;

@@ -1,4 +1,4 @@
-//! A port that comes.
+//! Makes a new port.
 
 use europa_control::Stop;
 use europa_plan::wires::is_wire;

@@ -292,7 +292,7 @@ impl Port {
         [&self.socket, &self.counters]
     }
 
-    /// A plan's facts about it.
+    /// The facts about the port that a plan needs.
     pub(crate) fn facts(&self) -> PortFacts {
         let untrusted = self
             .limitations

@@ -13,7 +13,7 @@ use super::{Port, Ports};
 use crate::stats::OfSwitch;
 
 impl Ports {
-    /// The state of one.
+    /// The state of one port.
     pub(crate) fn status(&self, name: &str) -> Status {
         let Some(port) = self.all.iter().find(|port| port.name == name) else {
             let message = "its device is not there yet".to_owned();

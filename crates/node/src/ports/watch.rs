@@ -9,7 +9,7 @@ use super::{Port, Ports};
 use crate::context::Context;
 use crate::events::Events;
 
-/// How often they are looked at.
+/// The interval at which devices are checked.
 const EVERY: Duration = Duration::from_secs(2);
 
 /// The result of a check of all devices.

@@ -1,4 +1,4 @@
-//! A relay that comes.
+//! Makes a new relay.
 
 use europa_substrate::{PortAttachment, Substrate};
 

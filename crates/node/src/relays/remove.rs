@@ -1,4 +1,4 @@
-//! A relay that goes.
+//! Removes a relay.
 
 use europa_substrate::{PortAttachment, Substrate};
 

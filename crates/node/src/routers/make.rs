@@ -1,4 +1,4 @@
-//! A router that comes.
+//! Makes a new router.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -72,7 +72,7 @@ impl Routers {
             && router.plan.is_inline()
             && !runs
         {
-            // There will be one to run in.
+            // The router waits for a switch that can run it.
             router.due = Some(due.unwrap_or_else(Instant::now));
             return Ok(());
         }

@@ -25,7 +25,7 @@ const START: Duration = Duration::from_secs(30);
 const ORDER: Duration = Duration::from_secs(5);
 /// A program that has run for this time counts as ready: one that cannot run ends at once.
 const SETTLED: Duration = Duration::from_millis(300);
-/// Answers that are heard at once.
+/// The number of answers that are read at a time.
 const MOST_ANSWERS: usize = 256;
 /// The maximum number of orders that wait for an answer.
 const MOST_PENDING: usize = 4096;

@@ -1,4 +1,4 @@
-//! A router that goes.
+//! Removes a router.
 
 use super::around::{Around, attachment};
 use super::{Router, Routers};

@@ -288,7 +288,7 @@ impl AsFd for Process {
     }
 }
 
-/// Why a record means nothing.
+/// The reason why a record is unusable.
 pub(crate) const ANOTHER_VERSION: &str = "another version of Europa had started it";
 
 /// The name of the bell of router `number`.
@@ -296,7 +296,7 @@ pub(super) fn wake_name(number: u32) -> String {
     format!("wake.{number}")
 }
 
-/// The router that a record is of.
+/// The router to which a record belongs.
 pub(super) fn name_of(record: &RouterRecord) -> &str {
     &record.name
 }

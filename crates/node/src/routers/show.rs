@@ -48,7 +48,7 @@ impl Routers {
         self.all.iter().filter(runs).map(|router| router.plan.name.to_string()).collect()
     }
 
-    /// The state of one.
+    /// The state of one router.
     pub(crate) fn status(&self, slow_paths: &SlowPaths, name: &str) -> Status {
         let Some(router) = self.all.iter().find(|router| router.plan.name == name) else {
             let message = "a port that it needs is not there yet, or its turn has not come";

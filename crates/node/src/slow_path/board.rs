@@ -25,7 +25,7 @@ impl Board {
         self.programs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A program serves from now on.
+    /// A program is ready for others from now on.
     pub(super) fn up(&self, name: &str) {
         let mut programs = self.lock();
         let state = programs.entry(name.to_owned()).or_default();

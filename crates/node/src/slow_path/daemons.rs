@@ -139,7 +139,7 @@ pub(super) struct Keeper {
     pub(super) daemon: Daemon,
     pub(super) base: Arc<Base>,
     pub(super) board: Arc<Board>,
-    /// Ends this program alone.
+    /// Set to end this program only.
     pub(super) stop: Arc<AtomicBool>,
     /// The thread that keeps the former version of the program; it ends first.
     pub(super) after: Option<JoinHandle<()>>,
@@ -154,7 +154,7 @@ enum End {
 }
 
 impl Daemon {
-    /// Notes its state, or reads it.
+    /// Reads or changes its present state.
     pub(super) fn seen<R>(&self, look: impl FnOnce(&mut Seen) -> R) -> R {
         look(&mut self.seen.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -297,7 +297,7 @@ impl Keeper {
         }
     }
 
-    /// Runs it once.
+    /// Runs the program once.
     fn run(&self, adopted: Option<Child>, needed: &Times) -> Result<End, NodeError> {
         let (began, clock) = (Instant::now(), SystemTime::now());
         let mut is_up = adopted.is_some();

@@ -37,7 +37,7 @@ pub(crate) struct Reloaded {
     /// The program that failed and the later ones, which were not tried; each with its way of
     /// reloading.
     pub(super) left: Vec<(String, Reload)>,
-    /// Why it could not.
+    /// The reason why it could not reload.
     pub(super) why: Option<String>,
 }
 

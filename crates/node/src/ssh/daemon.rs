@@ -139,7 +139,7 @@ impl Daemon {
         Ok(Daemon { instance, running: None, backoff, due: Instant::now() })
     }
 
-    /// Starts it, if it does not run.
+    /// Starts sshd, if it does not run.
     pub(super) fn look(&mut self, events: &Events) {
         let now = Instant::now();
         if let Some(running) = &mut self.running {

@@ -260,7 +260,7 @@ impl Sessions {
         }
     }
 
-    /// Ends all, and takes no more.
+    /// Ends all sessions, and accepts no more.
     pub(super) fn end(&self) {
         let since = Instant::now();
         self.lock().ended = true;
@@ -299,7 +299,7 @@ impl Session {
         admit(documents, &self.user, &self.key, &target).map(drop)
     }
 
-    /// Orders it to end.
+    /// Orders the session to end.
     fn tell(&mut self, why: String) {
         self.told = Some(Instant::now());
         // A process that does not react is killed later.

@@ -38,7 +38,7 @@ pub(crate) struct Switch {
 /// The facts that the next node needs of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SwitchRecord {
-    /// It has its identity.
+    /// Whether the switch has its identity.
     complete: bool,
     /// The number of restarts of the switch.
     pub(super) restarts: u64,
@@ -56,7 +56,7 @@ impl Switch {
     ) -> Result<Self, NodeError> {
         let failed = |error| NodeError::Channel { who: "the switch".into(), error };
         let (orders, theirs) = pair().map_err(failed)?;
-        // From the last one on.
+        // Cores are assigned from the last one on.
         let from_last = cores.iter().rev().cycle().take(lasting.workers.len());
         let worker_cores: Vec<u32> = from_last.map(|core| *core as u32).collect();
         let cpus = argument(cores.last().map_or(&[], std::slice::from_ref));
@@ -158,7 +158,7 @@ impl Switch {
         Ok(())
     }
 
-    /// Readable when it ends.
+    /// Readable when the switch ends.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.child.as_fd()
     }
@@ -168,7 +168,7 @@ impl Switch {
         self.child.pid()
     }
 
-    /// How it has ended, if it has.
+    /// How the switch has ended, if it has.
     pub(super) fn ended(&mut self) -> Option<Exit> {
         self.child.try_wait().ok().flatten()
     }

@@ -21,12 +21,12 @@ impl Default for Revival {
 }
 
 impl Revival {
-    /// When it is started again.
+    /// When the switch is started again.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Times that it was started again.
+    /// The number of restarts.
     pub(super) fn restarts(&self) -> u64 {
         self.restarts
     }

@@ -9,7 +9,7 @@ use crate::{Doing, NodeError};
 /// The program.
 const NFT: &str = "nft";
 
-/// Whether this machine has it.
+/// Whether this machine has the program.
 pub(super) fn is_there() -> bool {
     find(NFT).is_some()
 }

@@ -58,7 +58,7 @@ pub(super) fn number<'a>(
     Ok(all)
 }
 
-/// The table as the kernel has it.
+/// The table as found in the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// Rules by chain.
@@ -151,7 +151,7 @@ fn chains(uplinks: &[Uplink], slices: &BTreeMap<String, u32>) -> Vec<Chain> {
     }
     all.push(Chain { name: "connections".into(), hook: None, rules: counted });
     let outward = text(&[
-        // Also uplinks of other nodes.
+        // This includes uplinks of other nodes.
         &format!("oifname \"{OUTER}*\" counter drop"),
         "ct state established,related accept",
         "ct state != new counter drop",

@@ -9,7 +9,7 @@ pub const NOWHERE: u16 = u16::MAX;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verdict {
-    /// It continues unchanged.
+    /// The packet continues unchanged.
     #[default]
     Pass,
     /// Nowhere.
@@ -75,7 +75,7 @@ impl Action {
         }
     }
 
-    /// In one word.
+    /// The action as one word.
     pub(crate) fn bits(self) -> u64 {
         self.verdict as u64
             | u64::from(self.mark) << 8
@@ -84,7 +84,7 @@ impl Action {
             | u64::from(self.mirror) << 48
     }
 
-    /// From one word.
+    /// Reads the action from one word.
     pub(crate) fn from_bits(bits: u64) -> Self {
         let verdict = match bits as u8 {
             0 => Verdict::Pass,
@@ -107,9 +107,9 @@ impl Action {
 pub(super) trait Outcome: Copy + PartialEq {
     /// How many.
     const WORDS: usize;
-    /// Adds them.
+    /// Writes the words.
     fn put(self, to: &mut Vec<u8>);
-    /// Takes them.
+    /// Reads the words.
     fn take(words: &mut impl Iterator<Item = u64>) -> Option<Self>;
 }
 

@@ -19,7 +19,7 @@ pub struct SwitchStats {
     pub socket_frames: u64,
     /// Frames that passed links.
     pub link_frames: u64,
-    /// Times it slept.
+    /// The number of times that the switch slept.
     pub sleeps: u64,
     /// Each port.
     pub ports: Vec<PortStats>,

@@ -153,7 +153,7 @@ pub(crate) const RULES: &[Setting] = &[
     setting("rule", "ip -6 rule del pref 32766", "ip -6 rule add pref 32766 lookup main"),
 ];
 
-/// Neighbours, and proxies for them.
+/// Neighbours, and proxy entries for them.
 pub(crate) const NEIGHBOURS: &[Setting] = &[
     setting(
         "neighbour",

@@ -23,7 +23,7 @@ pub(crate) struct OwnWrite {
 pub struct OwnChanges {
     /// The slice.
     pub slice: String,
-    /// Remove all.
+    /// Whether to remove all rules with numbers.
     pub replace: bool,
     /// Numbers of rules to remove.
     pub removed: Vec<u32>,
