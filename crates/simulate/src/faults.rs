@@ -101,7 +101,7 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// An effect was tried; its fault.
+    /// Counts an attempt of an effect, with its fault.
     pub fn note(&mut self, effect: Effect, fault: Option<Fault>) {
         match fault {
             Some(fault) => *self.met.entry((effect, fault)).or_default() += 1,

@@ -14,7 +14,7 @@
 //! ## Arguments
 //! - PORT: the interface.
 //! - QUEUE: accepted; no effect.
-//! - BURST (keyword): most packets in a turn, default 256.
+//! - BURST (keyword): maximum number of packets in a turn, default 256.
 //! - IQUEUE (keyword): packets that wait, default 1024.
 //! - BLOCKING (keyword): accepted, as are TIMEOUT, NDESC, MAXQUEUES, N_QUEUES, MAXTHREADS, ALLOC,
 //!   TSO, IPCO, TCO, UCO, VERBOSE, NUMA, ALLOW_NONEXISTENT, SCALE and THREADOFFSET: no effect.

@@ -32,7 +32,7 @@
 //! - TYPE: `TCP`, `UDP`, `UNIX` or `UNIX_DGRAM`.
 //! - CLIENT (keyword): connect, do not bind. Default: true without outputs, or with a local
 //!   address, otherwise false.
-//! - SNAPLEN (keyword): most bytes of a packet, default 2048.
+//! - SNAPLEN (keyword): maximum number of bytes of a packet, default 2048.
 //! - HEADROOM (keyword): bytes left free in front, default 64.
 //! - TIMESTAMP (keyword): give packets the time of their arrival; default true.
 //! - SNDBUF, RCVBUF (keywords): bytes of the socket's buffers; default the system's. Not in a
