@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 const HEADROOM: usize = 256 - 40;
 const ROOM: usize = 4096 - 320 - 40;
 
-/// A program in both.
+/// A program in the kernel and in user mode.
 struct Pair {
     kernel: libbpf_rs::Object,
     machine: Machine,

@@ -139,7 +139,7 @@ pub struct Client {
     deadlines: Deadlines,
 }
 
-/// Where a node takes requests.
+/// The place at which a node accepts requests.
 #[derive(Clone, Debug)]
 enum Place {
     /// A node at a socket of this machine.

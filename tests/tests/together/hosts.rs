@@ -135,7 +135,7 @@ fn programs_of_a_host_outlive_the_node() {
     // The next node knows the failure too.
     let listed = || node.attempt(&["get", "hosts"]).stdout;
     await_true("a failed line is forgotten", || listed().contains("degraded"));
-    // Other lines of `run` are another start, with a new file system.
+    // If the lines of `run` change, the programs start again, with a new file system.
     let text = fs::read_to_string(&file).expect("a file").replace("echo kept", "echo new");
     node.run(&["apply", &node.file("node.yaml", &text)]);
     await_true("the lines are not run again", || kept() == "new\n" && running("4322") == 1);

@@ -8,7 +8,7 @@
 //!
 //! ## Description
 //! Rewrites source and destination addresses of IPv4 packets, and those of their replies: a pair of
-//! addresses becomes another pair. Checksums of IP, TCP and UDP are corrected by difference. The
+//! addresses becomes another pair. Checksums of IP, TCP and UDP are updated. The
 //! network header annotation must be set.
 //!
 //! ## Arguments
@@ -37,8 +37,7 @@
 //! - `lookup` (read with `SADDR SPORT DADDR DPORT`): the mapping of such packets.
 //! - `table_size`, `mapping_failures` (read): number of flows; number of flows that could not be
 //!   made.
-//! - `table_size`, `mapping_failures` (read): number of flows; number of flows that could not be
-//!   made.
+//! - `size` (read): number of flows in the table.
 //! - `capacity` (read, write): maximum number of flows.
 //! - `clear` (write): forgets all flows.
 //! - `patterns` (read): the inputs' specifications, with their flows.

@@ -9,7 +9,7 @@
 //! ## Description
 //! Rewrites source addresses of IPv4 packets, and destination addresses of their replies: an
 //! address becomes the same address for all packets of its host. Checksums of IP, TCP and UDP are
-//! corrected by difference. The network header annotation must be set.
+//! updated. The network header annotation must be set.
 //!
 //! ## Arguments
 //! - SPEC: for each input, the treatment of packets of new flows. `drop`: they are dropped. `pass
@@ -37,8 +37,7 @@
 //! - `lookup` (read with `SADDR SPORT DADDR DPORT`): the mapping of such packets.
 //! - `table_size`, `mapping_failures` (read): number of flows; number of flows that could not be
 //!   made.
-//! - `table_size`, `mapping_failures` (read): number of flows; number of flows that could not be
-//!   made.
+//! - `size` (read): number of flows in the table.
 //! - `capacity` (read, write): maximum number of flows.
 //! - `clear` (write): forgets all flows.
 //! - `patterns` (read): the inputs' specifications, with their flows.

@@ -35,8 +35,7 @@
 //! - `tcp_lookup` (read with `SADDR SPORT DADDR DPORT`): the mapping of such packets.
 //! - `table_size`, `mapping_failures` (read): number of flows; number of flows that could not be
 //!   made.
-//! - `table_size`, `mapping_failures` (read): number of flows; number of flows that could not be
-//!   made.
+//! - `size` (read): number of flows in the table.
 //! - `capacity` (read, write): maximum number of flows.
 //! - `clear` (write): forgets all flows.
 //! - `patterns` (read): the inputs' specifications, with their flows.

@@ -1,4 +1,4 @@
-//! Figures of a server.
+//! Counters of a server.
 
 use super::Server;
 
