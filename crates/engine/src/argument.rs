@@ -1,11 +1,11 @@
 //! The table of the arguments that a class takes.
 
-/// Given by position or keyword; mandatory.
+/// The way in which an argument is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// Given by position or keyword; mandatory.
+    /// By position or keyword; required.
     Mandatory,
-    /// Given by position or keyword; optional.
+    /// By position or keyword; optional.
     Positional,
     /// By keyword; optional.
     Keyword,

@@ -195,7 +195,7 @@ mod model {
     }
 
     impl Memory {
-        /// A reader of the entry and its place.
+        /// Looks up the entry and its place, like a reader.
         fn look(&self) {
             if self.entry.load(Ordering::Acquire) & PLACE != 0 {
                 assert_ne!(self.place.load(Ordering::Relaxed), FOREIGN);
