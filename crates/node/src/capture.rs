@@ -240,7 +240,7 @@ fn scene(documents: &Documents, ports: &[Port], routers: &[Router]) -> scene::Sc
     let written: HashMap<_, _> =
         documents.routers.iter().map(|document| (document.full_name(), document)).collect();
     let routers = routers.iter().map(|router| {
-        let document = written.get(&*router.plan.name);
+        let document = written.get(router.plan.name.documented());
         let planned = router.plan.interfaces.iter().zip(&router.interfaces);
         let interfaces = planned.map(|(planned, id)| {
             let written = document

@@ -149,7 +149,8 @@ impl Objects<'_> {
 
     /// The interface that sends by a port of a link, and receives from the link.
     pub(crate) fn behind(&self, port: &str) -> Option<u32> {
-        self.routers.iter().find_map(|router| {
+        let mut own = self.routers.iter().filter(|router| !router.plan.name.is_user_part());
+        own.find_map(|router| {
             let mut all = router.plan.interfaces.iter().zip(&router.interfaces);
             let found = all.find(|(interface, _)| interface.to.is_port(port));
             found.map(|(_, id)| *id)
@@ -245,7 +246,8 @@ impl Objects<'_> {
     /// The slice whose rules hold for an interface's packets.
     fn filtered_by(&self, router: &Router, interface: &InterfacePlan) -> Option<FilteredBy> {
         let name = &router.plan.name;
-        let (slice, number) = self.filters.of(name.slice(), name.name(), &interface.name)?;
+        let documented = name.documented().split_once('/').map_or("", |(_, router)| router);
+        let (slice, number) = self.filters.of(name.slice(), documented, &interface.name)?;
         let linux = router.number_of(&format!("{}@host", interface.name));
         Some(FilteredBy { slice, interface: number, linux })
     }

@@ -122,7 +122,8 @@ impl Routers {
 
 /// The interface that has a port of a link, and its number.
 fn interface_on<'a>(routers: &'a mut [Router], port: &str) -> Option<(&'a mut InterfacePlan, u32)> {
-    routers.iter_mut().find_map(|router| {
+    let mut own = routers.iter_mut().filter(|router| !router.plan.name.is_user_part());
+    own.find_map(|router| {
         let mut all = router.plan.interfaces.iter_mut().zip(&router.interfaces);
         let found = all.find(|(planned, _)| planned.to.is_port(port));
         found.map(|(planned, id)| (planned, *id))

@@ -29,7 +29,8 @@ fn group(slice: &str) -> String {
 
 /// The name of the group of a router.
 pub(crate) fn router_group(router: &RouterId) -> String {
-    format!("{}/{}", group(router.slice()), router.name())
+    // Names have no `_` either, so that of a user part is no other router's.
+    format!("{}/{}", group(router.slice()), router.name().replace('@', "_"))
 }
 
 /// The reservation of a slice.
@@ -190,6 +191,7 @@ mod tests {
     #[test]
     fn groups_and_limits() {
         assert_eq!(router_group(&RouterId::new("red/r1")), "slice_red/r1");
+        assert_eq!(router_group(&RouterId::new("red/r1").user_part()), "slice_red/r1_user");
         let quarter = Reserved { cpu: Some(Cores::new(250)), memory: None };
         let limits = quarter.limits();
         let quota = Some(CpuQuota { quota: Some(Duration::from_micros(1250)), period: PERIOD });

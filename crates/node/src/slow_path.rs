@@ -253,6 +253,11 @@ impl SlowPaths {
         self.all.get(router)?.base.clone()
     }
 
+    /// The namespace and interfaces of a router's slow path.
+    pub(crate) fn spec(&self, router: &str) -> Option<&Spec> {
+        self.all.get(router).map(|one| &one.spec)
+    }
+
     /// Routers with an existing slow path.
     pub(crate) fn routers(&self) -> impl Iterator<Item = &str> {
         self.all.keys().map(|name| &**name)

@@ -133,7 +133,7 @@ pub(crate) fn memory_bytes(group: Option<&Group>) -> Option<u64> {
 }
 
 /// Causes of drops before a router has a packet.
-const RECEIVING: usize = 7;
+const RECEIVING: usize = 9;
 
 /// The counters of an interface; causes of drops that never happened are left out.
 pub(crate) fn interface(
@@ -148,6 +148,8 @@ pub(crate) fn interface(
         ("dropped by the XDP program", c.rx_drop_program),
         ("XDP program aborted", c.rx_drop_aborted),
         ("redirected to no device", c.rx_drop_target),
+        ("passed, but there is no slow path", c.rx_drop_passed),
+        ("XDP program over its CPU share", c.rx_drop_time),
         ("foreign source MAC address", c.tx_drop_source),
         ("source address not bound", c.tx_drop_address),
         ("VLAN tag not allowed", c.tx_drop_vlan),

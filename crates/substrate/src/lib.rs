@@ -16,6 +16,7 @@
 //! | `keep`      | devices of `europa click`: frames kept from Linux or given to it  |
 //! | `verify`    | asking the kernel's verifier about a tenant's program             |
 //! | `cages`     | programs of routers with `run: kernel`: entered, found, taken out   |
+//! | `hooks`     | programs in Linux's own path of packets                           |
 //! | `kick`      | running the transmit program over a batch of descriptors          |
 //!
 //! Everything here but [`Kicker`], [`Drained`] and [`Table`] needs privileges and is used by the
@@ -26,6 +27,7 @@
 mod adopt;
 mod cages;
 mod drained;
+mod hooks;
 mod keep;
 mod kick;
 mod loading;
@@ -42,6 +44,7 @@ pub mod verify;
 pub use adopt::Claims;
 pub use cages::{CAGE, HeldMap, Judge, JudgeSource};
 pub use drained::Drained;
+pub use hooks::{Direction, HookPlace};
 pub use keep::{Given, Kept};
 pub use kick::{KickError, Kicker};
 pub use loading::{Loaded, Loader, Program};

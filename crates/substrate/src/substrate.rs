@@ -370,6 +370,8 @@ fn sum_counters(table: &Table<layout::Counters>, rows: u32, interface: u32) -> l
         sum.tx_elsewhere += c.tx_elsewhere;
         sum.tx_drop_line += c.tx_drop_line;
         sum.tx_drop_switch += c.tx_drop_switch;
+        sum.rx_drop_passed += c.rx_drop_passed;
+        sum.rx_drop_time += c.rx_drop_time;
     }
     sum
 }
@@ -531,7 +533,7 @@ pub(crate) fn is_taken(ifindex: u32) -> bool {
 }
 
 /// The name of an eBPF program.
-fn name_of(number: u32) -> Option<String> {
+pub(crate) fn name_of(number: u32) -> Option<String> {
     // SAFETY: no memory is handed over; a returned descriptor has no other owner.
     let program = unsafe {
         let program = libbpf_sys::bpf_prog_get_fd_by_id(number);

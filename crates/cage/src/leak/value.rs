@@ -45,6 +45,8 @@ impl Range {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Region {
     Context,
+    /// The context of a program in Linux's own path of packets, `struct __sk_buff`.
+    Packet,
     /// A function's stack by its depth, at these distances from its end.
     Stack {
         depth: u8,

@@ -28,6 +28,12 @@ impl Routers {
             successor.discard(around, "it is removed");
         }
         if let Some(substrate) = around.substrate {
+            if router.plan.name.is_user_part() {
+                // No program sends frames there any more, as the numbers may soon be another's.
+                let name = router.plan.name.documented();
+                let of = self.all.iter().filter(|other| other.plan.name == *name);
+                of.flat_map(|of| &of.interfaces).for_each(|id| substrate.set_user_part(*id, None));
+            }
             for id in &router.interfaces {
                 substrate.halt_interface(*id);
             }
