@@ -1,4 +1,4 @@
-//! The simulation itself: clean histories are clean, planted faults are found.
+//! Tests the simulation itself: correct control violates nothing, and planted faults are found.
 
 use crate::{PLANTS, search};
 
