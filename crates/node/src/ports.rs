@@ -46,8 +46,9 @@ pub(crate) struct Ports {
     /// When all devices were looked at.
     watched: Instant,
     looking: LookThread,
-    /// The number of looks so far.
+    /// The number of looks so far, and of those that have ended.
     looks: u64,
+    looked: u64,
 }
 
 impl Deref for Ports {
@@ -67,6 +68,7 @@ impl Ports {
             watched: Instant::now(),
             looking: LookThread::start(control)?,
             looks: 0,
+            looked: 0,
         })
     }
 

@@ -36,13 +36,16 @@ const WEIGHT: u64 = 1000;
 /// Until a switch is looked for again that is being started, or whose rules are on their way.
 const LOADING: Duration = Duration::from_millis(20);
 
+/// A step that waits for a switch hears within this time why it was not started.
+const HEARD: Duration = Duration::from_secs(1);
+
 /// See the file.
 #[derive(Default)]
 pub(crate) struct Switching {
     running: Option<Switch>,
     begun: Begin,
-    /// Why the start that a step waits for has failed.
-    refused: Option<NodeError>,
+    /// Why the start that a step waits for has failed, and when.
+    refused: Option<(NodeError, Instant)>,
     group: Option<Group>,
     revival: Revival,
     /// None before it is needed for the first time.
@@ -104,9 +107,10 @@ impl Switching {
         !matches!(self.begun, Begin::No)
     }
 
-    /// Why the start that a step waits for has failed. This is told once.
+    /// Why the start that a step waits for has failed. This is told once, and not to the step of a
+    /// later change.
     pub(crate) fn take_refusal(&mut self) -> Option<NodeError> {
-        self.refused.take()
+        self.refused.take().filter(|(_, at)| at.elapsed() < HEARD).map(|(error, _)| error)
     }
 
     /// Readable when its process ends.
@@ -165,6 +169,7 @@ impl Switching {
 
     /// A thread starts a process.
     pub(crate) fn starts(&mut self, thread: JoinHandle<()>, for_step: ForStep) {
+        self.refused = None;
         self.begun = Begin::Starts(thread, for_step);
     }
 
@@ -179,7 +184,7 @@ impl Switching {
     /// A start has failed. A step that waits for it learns why; otherwise it is tried again.
     pub(crate) fn refuses(&mut self, error: NodeError, for_step: ForStep) {
         match for_step {
-            ForStep::Yes => self.refused = Some(error),
+            ForStep::Yes => self.refused = Some((error, Instant::now())),
             ForStep::No => self.failed(&error),
         }
     }

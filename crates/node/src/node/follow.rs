@@ -121,7 +121,9 @@ impl Node {
             uplinks: slow_paths.uplinks().clone(),
         });
         self.follow_far_ends();
-        self.look_at_ports();
+        if !self.ports.is_looking() {
+            self.look_at_ports();
+        }
     }
 
     /// Follows what the underlay carries, and routes that come.

@@ -39,6 +39,11 @@ impl Ports {
         is_due
     }
 
+    /// Whether a look has not ended yet.
+    pub(crate) fn is_looking(&self) -> bool {
+        self.looked < self.looks
+    }
+
     /// Has a thread look at the devices of all ports, and at those of the `documents` that are no
     /// ports yet. Returns the number of the look; `None` if there is nothing to look at.
     pub(crate) fn look(
@@ -73,6 +78,7 @@ impl Ports {
         mut substrate: Option<&mut Substrate>,
         looked: Looked,
     ) -> Found {
+        self.looked = looked.number;
         let mut found = Found { come: looked.come, ..Found::default() };
         let seen = looked.seen.into_iter();
         let mut seen: HashMap<*const _, Seen> =
