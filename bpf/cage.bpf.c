@@ -81,8 +81,10 @@ TABLE(cage_neighbours, HASH, struct cage_neighbour, struct cage_mac);
 
 #define HELPER __attribute__((noinline, used))
 
-/* Values of maps that redirect, in addition to numbers of devices: the router's own process. */
+/* Values of maps that redirect, beside numbers of devices: the router's slow path, and its user
+ * part. */
 #define TO_PROCESS 0x80000000u
+#define TO_USER 0x40000000u
 
 /* A placeholder for the router's program. */
 HELPER int tenant(struct xdp_md *ctx)
@@ -113,6 +115,15 @@ static __always_inline void aim(__u32 device)
 		now->target = target && device ? *target : EUROPA_NONE;
 }
 
+/* Notes that the router's user part gets a frame. */
+static __always_inline void aim_at_user(void)
+{
+	__u32 zero = 0;
+	struct europa_caged *now = bpf_map_lookup_elem(&caged, &zero);
+	if (now)
+		now->target = EUROPA_TO_USER;
+}
+
 HELPER long europa_redirect(__u32 device, __u64 flags)
 {
 	if (flags)
@@ -129,7 +140,10 @@ HELPER long europa_redirect_map(void *map, __u64 key, __u64 flags)
 		return flags & 3;
 	if (*value & TO_PROCESS)
 		return XDP_PASS;
-	aim(*value);
+	if (*value & TO_USER)
+		aim_at_user();
+	else
+		aim(*value);
 	return XDP_REDIRECT;
 }
 

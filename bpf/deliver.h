@@ -129,6 +129,7 @@ struct delivery {
 	__u32 interface;
 	__u16 skip;  /* bytes before the frame that the router sees */
 	__u16 flags; /* of the word */
+	__u32 front; /* bytes of metadata of an XDP program that begin the frame, for a user part */
 #ifdef EUROPA_TC
 	struct piece piece;
 #endif
@@ -264,6 +265,15 @@ static __always_inline __u32 deliver_into(context *ctx, void *pool, __u32 pool_w
 		offset += 4;
 		length -= 4;
 	}
+#ifndef EUROPA_TC
+	if (d->front) {
+		/* The metadata stays in the slot, right before the frame. */
+		__u32 front = d->front & 0xfc;
+		offset += front;
+		length -= front;
+		((struct europa_metadata *)memory)->front = front;
+	}
+#endif
 	__u32 checksum = partial ? complete_checksum(memory, begin, partial, slot_bytes) : 0;
 	if (checksum) {
 		count->rx_checksums++;

@@ -8,8 +8,8 @@
 #ifndef EUROPA_JUDGE_H
 #define EUROPA_JUDGE_H
 
-#include "deliver.h"
 #include "egress.h"
+#include "enter.h"
 
 /* Inserts the tag of its VLAN into a frame; 0 on success. */
 static __always_inline int insert_tag(struct xdp_md *ctx, __u16 vlan)
@@ -125,6 +125,25 @@ static __always_inline int leave(struct xdp_md *ctx, __u32 id, __u32 bytes, __u3
 	return back ? XDP_TX : XDP_REDIRECT;
 }
 
+/* Copies a frame, with the program's metadata, to the router's user part: interface `id`. */
+static __always_inline int to_user(struct xdp_md *ctx, __u32 id, __u32 front,
+				   struct europa_counters *count)
+{
+	/* A program's metadata has at most 252 bytes. The frame begins with them for the copy. */
+	front &= 0xfc;
+	struct delivery whole = {
+		.interface = id,
+		.front = front,
+		.flags = front ? EUROPA_WORD_FRONT : 0,
+	};
+	if (front && (bpf_xdp_adjust_meta(ctx, front) || bpf_xdp_adjust_head(ctx, -(int)front))) {
+		count->rx_drop_long++;
+		return XDP_DROP;
+	}
+	deliver(ctx, &whole, DELIVER_SEEN);
+	return XDP_DROP;
+}
+
 static __always_inline int judge(struct xdp_md *ctx)
 {
 	__u32 zero = 0;
@@ -133,13 +152,25 @@ static __always_inline int judge(struct xdp_md *ctx)
 		return XDP_DROP;
 	__u32 id = now->interface, verdict = now->verdict, target = now->target;
 	struct europa_counters *count = counters_of(id);
-	if (!count)
+	struct europa_interface *from = bpf_map_lookup_elem(&interfaces, &id);
+	if (!count || !from)
 		return XDP_DROP;
-	/* Metadata belongs to the program: no later program sees it. */
+	if (now->began && now->sampled == id)
+		charge(now);
 	__u32 metadata = now->metadata;
+	if (verdict == XDP_REDIRECT && target == EUROPA_TO_USER) {
+		if (from->user) {
+			count->rx_packets++;
+			count->rx_bytes += now->bytes;
+			tell_verdict(ctx, now->taps, id, 0, 0);
+			return to_user(ctx, from->user - 1, metadata, count);
+		}
+		verdict = XDP_PASS;
+	}
+	/* Metadata is the program's own: no other program sees it. */
 	if (metadata && bpf_xdp_adjust_meta(ctx, metadata & 0xff))
 		return XDP_DROP;
-	if (verdict == XDP_PASS) {
+	if (verdict == XDP_PASS && !(from->flags & EUROPA_IF_NO_LINUX)) {
 		struct delivery whole = { .interface = id };
 		tell_verdict(ctx, now->taps, id, 0, 0);
 		deliver(ctx, &whole, DELIVER_SEEN);
@@ -147,6 +178,11 @@ static __always_inline int judge(struct xdp_md *ctx)
 	}
 	count->rx_packets++;
 	count->rx_bytes += now->bytes;
+	if (verdict == XDP_PASS) {
+		count->rx_drop_passed++;
+		tell_verdict(ctx, now->taps, id, CAUSE(rx_drop_passed), 0);
+		return XDP_DROP;
+	}
 	if (verdict == XDP_DROP) {
 		count->rx_drop_program++;
 		tell_verdict(ctx, now->taps, id, CAUSE(rx_drop_program), 0);

@@ -26,6 +26,8 @@
 #define EUROPA_HINTS 8192
 /* No interface: ends a chain, or marks a frame without a match. */
 #define EUROPA_NONE 0xffffffffu
+/* In struct caged.target: the user part of the router. */
+#define EUROPA_TO_USER 0xfffffffeu
 
 /* struct port.flags */
 #define EUROPA_PORT_LOCAL_SENDER 1 /* veth, tap: checksums may be partial */
@@ -34,6 +36,8 @@
 #define EUROPA_PORT_HAS_UDP 8
 #define EUROPA_PORT_HAS_PREFIX 16
 #define EUROPA_PORT_HAS_ALL 32
+#define EUROPA_PORT_HAS_TCP 64
+#define EUROPA_PORT_HAS_ICMP 128
 
 /* A port. Table `ports`, found by namespace and device index. */
 struct europa_port {
@@ -63,6 +67,7 @@ struct europa_port {
 #define EUROPA_IF_BY_MAC 128     /* (port, VLAN, MAC address) stand in `exact`, and are here */
 #define EUROPA_IF_CAGED 256      /* its router's program stands in `cages` */
 #define EUROPA_IF_WIRE 512       /* one end of a link of a kernel router: frames there count links */
+#define EUROPA_IF_NO_LINUX 1024  /* its kernel router has no slow path for what the program passes */
 
 /* In struct interface.pool: this pool uses the second of the two cursors. Successive pools of an
  * interface alternate, as receive programs may still use the former pool. */
@@ -85,7 +90,9 @@ struct europa_interface {
 	uint32_t meter;     /* polices what comes in by its port; 0: nobody does */
 	uint32_t relay;     /* that of the interface, plus 1, by which frames come to its router's process that
 			     * the XDP program sends by this one; 0: they leave at once */
-	uint32_t reserved[2];
+	uint32_t user;      /* the same interface of the router's user part, plus 1; 0: there is none */
+	uint32_t time_cost; /* of a nanosecond of the XDP program, in 1024ths of one that its share of a CPU
+			     * takes to grant it; 0: its time has no limit */
 	/* receive programs, compare-and-swap */
 	uint32_t rx_tail[2] __attribute__((aligned(64)));
 	/* written by receive programs, without locks: when the backlog became longer than usual (0:
@@ -94,7 +101,11 @@ struct europa_interface {
 	uint64_t behind_until;
 	/* the switch */
 	uint32_t tx_head[2] __attribute__((aligned(64)));
-	uint32_t reserved_to_end[14];
+	/* receive programs, without locks: until when the granted time of its XDP program is used up, and
+	 * whether the program gets no frames before that */
+	uint64_t time_until;
+	uint32_t time_over;
+	uint32_t reserved_to_end[11];
 };
 
 /* The interface that may own frames to a MAC address; the interface's row decides. The last write
@@ -204,13 +215,19 @@ struct europa_counters {
 	uint64_t tx_elsewhere;     /* of these, sent by a rule to another interface or back to the router */
 	uint64_t tx_drop_line;     /* its link loses some, or is full */
 	uint64_t tx_drop_switch;   /* held by a switch that has ended */
-	uint64_t reserved_to_end[4];
+	uint64_t rx_drop_passed;   /* the router's XDP program passes it, and there is no slow path */
+	uint64_t rx_drop_time;     /* the router's XDP program has used up its share of a CPU */
+	uint64_t reserved_to_end[2];
 };
 
 /* The maximum number of links between kernel routers that a frame may cross in a row. */
 #define EUROPA_CAGE_HOPS 4
 /* Devices that the XDP program of a router can name: 1 to this number minus one. */
 #define EUROPA_CAGE_DEVICES 64
+/* Nanoseconds by which a program may exceed its share of a CPU before it gets no frames. */
+#define EUROPA_CAGE_TIME_BURST_NS 20000000
+/* Longest time of a program for one frame. */
+#define EUROPA_CAGE_LONGEST_NS 10000000
 /* Bytes that a frame may grow by at once. */
 #define EUROPA_CAGE_ROOM 256
 
@@ -228,7 +245,8 @@ struct europa_caged {
 	uint32_t hops; /* links between kernel routers that the frame has crossed */
 	uint32_t taps; /* captures that want the frames of the interface, a bit each; mostly 0 */
 	uint32_t number; /* of the captured frame, among those of this CPU */
-	uint32_t reserved;
+	uint32_t sampled; /* interface whose program's time is measured */
+	uint64_t began; /* when the program began, for one of 64 frames; else 0. The judge clears it. */
 };
 
 /* Frames that one CPU has received for routers. Table `receivers`, by CPU. */
@@ -301,6 +319,8 @@ struct europa_record {
 #define EUROPA_MATCH_UDP 3
 #define EUROPA_MATCH_VXLAN 4
 #define EUROPA_MATCH_MPLS 5
+#define EUROPA_MATCH_TCP 6
+#define EUROPA_MATCH_ICMP 7
 struct europa_exact {
 	uint16_t port;
 	uint16_t vlan; /* 0: untagged */
@@ -331,7 +351,7 @@ _Static_assert(sizeof(struct europa_encap) == 80, "encap");
 _Static_assert(sizeof(struct europa_pool_state) == 256, "pool state");
 _Static_assert(sizeof(struct europa_counters) == 256, "counters");
 _Static_assert(sizeof(struct europa_receiver) == 64, "receiver");
-_Static_assert(sizeof(struct europa_caged) == 40, "caged");
+_Static_assert(sizeof(struct europa_caged) == 48, "caged");
 _Static_assert(sizeof(struct europa_transmit) == 16, "transmit");
 _Static_assert(sizeof(struct europa_worker) == 128, "worker");
 _Static_assert(sizeof(struct europa_tap) == 192, "tap");

@@ -168,7 +168,7 @@ impl Europa {
             .attach_port(PORT, &here, device, MAC[0], PortMode::Native, true)
             .map_err(europa)?;
         let transmit = substrate.transmit_program(0).map_err(europa)?;
-        substrate.park(0, &transmit, &here).map_err(europa)?;
+        substrate.parking().park(0, &transmit, &here).map_err(europa)?;
         let what = "the receive program";
         let receive = Xdp::new(transmit.as_fd())
             .query_id(index_of("g0")?, XdpFlags::DRV_MODE)

@@ -53,6 +53,10 @@ struct europa_packet {
 	uint32_t queue; /* of the slice, up to EUROPA_WORD_QUEUE_MAX; 0: the interface's own */
 	/* The result of EUROPA_RESULT_BYTES from a rule of the slice for a key; NULL: no result. */
 	const uint8_t *result;
+	/* In the user part of a kernel router: the XDP program's metadata (`data_meta` to `data`), and its
+	 * number of bytes; NULL and 0 without any. It is valid until bytes are written before the packet. */
+	const uint8_t *metadata;
+	uint32_t metadata_length;
 	int keyed; /* see europa_key() */
 };
 
@@ -237,6 +241,17 @@ static inline int europa_receive(struct europa *pool, uint32_t interface,
 	if (word >> EUROPA_WORD_FLAGS_SHIFT & EUROPA_WORD_RESULT)
 		packet->result = pool->memory + (size_t)packet->slot * pool->slot_bytes +
 				 offsetof(struct europa_metadata, result);
+	packet->metadata = NULL;
+	packet->metadata_length = 0;
+	if (word >> EUROPA_WORD_FLAGS_SHIFT & EUROPA_WORD_FRONT) {
+		const struct europa_metadata *slot =
+			(const void *)(pool->memory + (size_t)packet->slot * pool->slot_bytes);
+
+		if (slot->front <= offset - sizeof(*slot)) {
+			packet->metadata = packet->data - slot->front;
+			packet->metadata_length = slot->front;
+		}
+	}
 	pool->received = 1;
 	pool->idle = 0;
 	return 1;

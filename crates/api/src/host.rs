@@ -59,7 +59,21 @@ pub struct Host {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub root: Option<At<String>>,
-    /// Environment of `run`.
+    /// First words of the command that it runs beside `run`, such as `[/sbin/tini, --]`. Default: those
+    /// of its image.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub entrypoint: Vec<At<String>>,
+    /// Further words of that command, or all of them. Default: those of its image, unless `entrypoint`
+    /// is given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Option<Vec<String>>")]
+    pub command: Vec<At<String>>,
+    /// The user of that command: `USER`, `UID`, `USER:GROUP` or `UID:GID`. Default: the image's, or root.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub user: Option<At<String>>,
+    /// Environment of its commands.
     #[serde(skip_serializing_if = "Texts::is_empty")]
     #[schemars(with = "Option<std::collections::BTreeMap<String, Word>>")]
     pub env: Texts,
@@ -189,47 +203,6 @@ impl Host {
     }
 }
 
-/// A file or directory of the machine, and its place in a host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HostBind<'a> {
-    /// Its path on the machine.
-    pub from: &'a str,
-    /// Its path in the host.
-    pub to: &'a str,
-    /// Programs cannot write there.
-    pub read_only: bool,
-}
-
-impl<'a> HostBind<'a> {
-    /// Reads `FROM:TO`, `FROM:TO:ro` or `FROM:TO:rw`; both paths are absolute.
-    ///
-    /// # Errors
-    /// The mistake of the text.
-    pub fn parse(text: &'a str) -> Result<HostBind<'a>, String> {
-        let mut parts = text.split(':');
-        let (from, to) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
-        let read_only = match (parts.next(), parts.next()) {
-            (None | Some("rw"), None) => false,
-            (Some("ro"), None) => true,
-            _ => return Err(format!("{text:?} is no bind: FROM:TO or FROM:TO:ro")),
-        };
-        let upward = to.split('/').any(|one| one == "..");
-        if !from.starts_with('/') || !to.starts_with('/') || upward {
-            return Err(format!(
-                "{text:?} is no bind: both paths are absolute, and the second has no `..`"
-            ));
-        }
-        let taken = ["/", "/dev", "/proc", "/sys"].iter().any(|own| {
-            to.trim_end_matches('/') == own.trim_end_matches('/')
-                || (*own != "/" && to.starts_with(&format!("{own}/")))
-        });
-        if taken {
-            return Err(format!("a host has its own {to}"));
-        }
-        Ok(HostBind { from, to, read_only })
-    }
-}
-
 impl Host {
     /// The port that an interface makes: the named one, or on a link a port that users cannot name.
     /// A device makes no port.
@@ -283,6 +256,8 @@ impl Decode for Host {
         let binds = fields.list("binds");
         let root = fields.optional("root");
         check_root(root.as_ref(), fields.context);
+        let (entrypoint, command) = (fields.list("entrypoint"), fields.list("command"));
+        let user = fields.optional("user");
         let env = fields.optional("env").unwrap_or_default();
         let run = fields.list("run");
         fields.close();
@@ -298,6 +273,9 @@ impl Decode for Host {
             sysctls,
             binds,
             root,
+            entrypoint,
+            command,
+            user,
             env,
             run,
         })

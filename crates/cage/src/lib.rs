@@ -15,7 +15,9 @@
 //! | `link`        | the functions that a program needs, in one piece             |
 //! | `check`       | helpers and maps by allow-list                               |
 //! | `image`       | the arguments of `BPF_PROG_LOAD`                             |
+//! | `budget`      | instructions that a program may take for a frame             |
 //! | `cage`        | Europa's functions around a program                          |
+//! | `hook`        | programs in Linux's own path of packets                      |
 //! | `kernel`      | a program of a kernel router: checks, stages, maps           |
 //! | `helper`      | the kernel's helpers                                         |
 //! | `instruction` | one instruction                                              |
@@ -43,12 +45,14 @@
 //!   and family are open only while no other setting of Linux affects forwarding.
 
 mod btf;
+pub mod budget;
 mod bytes;
 pub mod cage;
 pub mod check;
 mod definition;
 mod elf;
 pub mod helper;
+pub mod hook;
 mod image;
 pub mod instruction;
 pub mod kernel;

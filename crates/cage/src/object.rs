@@ -141,6 +141,25 @@ impl Object {
         }
     }
 
+    /// The same for the XDP program of an object that also has these other programs.
+    ///
+    /// # Errors
+    /// There is none, or it is ambiguous.
+    pub fn program_beside<T>(
+        &self,
+        name: Option<&str>,
+        others: &[(T, usize)],
+    ) -> Result<usize, Problem> {
+        let numbered = self.functions.iter().enumerate().filter(|(_, of)| of.program);
+        let is_other = |number: usize| others.iter().any(|(_, other)| *other == number);
+        let rest: Vec<usize> =
+            numbered.map(|(number, _)| number).filter(|number| !is_other(*number)).collect();
+        match (name, rest.as_slice()) {
+            (None, [only]) => Ok(*only),
+            _ => self.program(name),
+        }
+    }
+
     /// The source line of an instruction, by its offset in the section of its function.
     pub fn place(&self, function: &Function, offset: u64) -> Option<Place> {
         let section = self.section_of(function);

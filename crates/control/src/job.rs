@@ -187,7 +187,7 @@ impl Job {
         match self.steps.pop_front() {
             Some(step) => self.take(step, machine, now),
             None if waits => Progress::Waits,
-            None => self.settle(machine),
+            None => self.settle(machine, now),
         }
     }
 
@@ -262,13 +262,15 @@ impl Job {
         self.failure = Some(why.to_owned().into());
     }
 
-    /// All objects exist: the remaining settings are applied, and the state is stored.
-    fn settle(&mut self, machine: &mut impl Machine) -> Progress {
-        if let Err(why) = machine.settle() {
-            if !self.is_tolerant() {
+    /// All objects exist: the additional settings follow, and the state is stored.
+    fn settle(&mut self, machine: &mut impl Machine, now: Time) -> Progress {
+        match machine.settle() {
+            Ok(()) => {}
+            Err(Stop::NotNow(_)) if now < self.until => return Progress::Waits,
+            Err(Stop::Failed(why) | Stop::NotNow(why)) if !self.is_tolerant() => {
                 return Progress::Failed(Box::new(problem(why)));
             }
-            machine.note(Note::Failed(&why.text));
+            Err(Stop::Failed(why) | Stop::NotNow(why)) => machine.note(Note::Failed(&why.text)),
         }
         self.applied.warnings.extend(machine.warnings());
         let Some((next, commit)) = self.next.take() else { return Progress::Done };

@@ -63,8 +63,8 @@ pub trait Machine {
     /// Applies the settings other than ports and routers: queues, meters, control groups.
     ///
     /// # Errors
-    /// The parts that are impossible.
-    fn settle(&mut self) -> Result<(), Failure>;
+    /// The parts that are impossible, or that are still to be applied.
+    fn settle(&mut self) -> Result<(), Stop>;
 
     /// Reports on the running state.
     fn warnings(&self) -> Vec<String>;

@@ -89,7 +89,12 @@ impl Question {
         self.ticket
     }
 
-    /// Computes the answer. `look` examines a port's device.
+    /// The documents that a plan is asked for.
+    pub fn documents(&self) -> &Arc<Documents> {
+        &self.documents
+    }
+
+    /// Computes the answer. `look` looks at a port's device.
     pub fn answer(self, mut look: impl FnMut(&Port) -> Result<PortFacts, Failure>) -> Plan {
         let mut blind = None;
         let mut look = |port: &Port| {

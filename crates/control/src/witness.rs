@@ -181,6 +181,14 @@ impl<M: Machine> Watched<'_, M> {
     }
 }
 
+/// Whether an effect can be tried again, and why it has failed.
+fn is_not_now(stop: &Stop) -> (bool, &Failure) {
+    match stop {
+        Stop::NotNow(why) => (true, why),
+        Stop::Failed(why) => (false, why),
+    }
+}
+
 /// The object of a step.
 fn object(step: &Step) -> String {
     match (step, step.makes().as_slice()) {
@@ -248,16 +256,13 @@ impl<M: Machine> Machine for Watched<'_, M> {
         self.watch(
             (Effect::of(step), object(step)),
             |machine| machine.take(step, ahead, ticket),
-            |stop| match stop {
-                Stop::NotNow(why) => (true, why),
-                Stop::Failed(why) => (false, why),
-            },
+            is_not_now,
         )
     }
 
-    fn settle(&mut self) -> Result<(), Failure> {
+    fn settle(&mut self) -> Result<(), Stop> {
         let what = (Effect::Settle, String::new());
-        self.watch(what, |machine| machine.settle(), |why| (false, why))
+        self.watch(what, |machine| machine.settle(), is_not_now)
     }
 
     fn warnings(&self) -> Vec<String> {

@@ -1,8 +1,9 @@
 //! Topologies of other tools, turned into Europa's YAML.
 //!
-//! [`containerlab`] reads a topology of containerlab and returns a configuration, with a [`Note`]
-//! for each part that has no counterpart. It starts nothing, and reads no file except the topology.
-//! Directories that are bound are listed. [`Images`] contains the files of images.
+//! [`containerlab`] reads a topology as containerlab's users write it and returns a
+//! configuration, with a [`Note`] for everything that has no counterpart. Nothing is
+//! started. No files but the topology and `env-files` are read; directories that are bound are listed.
+//! [`Images`] has the files of images.
 //!
 //! | file       | concern                                                   |
 //! |------------|-----------------------------------------------------------|
@@ -10,17 +11,21 @@
 //! | `variable` | `${NAME:=default}` in the text                            |
 //! | `node`     | nodes, with what they inherit                             |
 //! | `share`    | nodes that share the network of another                   |
+//! | `container`| command, user and names of a container                    |
 //! | `stages`   | commands of the stages that a node passes                |
 //! | `link`     | links and their endpoints, in both ways to write them     |
 //! | `command`  | what `exec` lines say about addresses and routes          |
 //! | `frr`      | how a node's FRR is run                                   |
+//! | `host`     | documents of hosts, as text                               |
 //! | `names`    | names as Europa allows them                               |
 //! | `interface`| interfaces of documents, as text                          |
 //! | `document` | Europa's documents, as text                               |
 
 mod command;
+mod container;
 mod document;
 mod frr;
+mod host;
 mod interface;
 mod link;
 mod names;
@@ -134,6 +139,12 @@ impl Notes {
             self.0.push(note);
         }
     }
+
+    /// Notes that a command about the management network is left out.
+    pub(crate) fn not_needed(&mut self, node: &str, line: u64, command: &str) {
+        let why = "is not needed: there is no management network";
+        self.add(line, format!("node {node}: {command:?} {why}"));
+    }
 }
 
 /// The files or folders of images by the names in nodes, with or without tag.
@@ -191,7 +202,7 @@ pub fn containerlab(
         }
     }
     let lab_folder = folder.join(format!("clab-{name}")).display().to_string();
-    let mut nodes = node::read(topology, &lab_folder, &mut notes)?;
+    let mut nodes = node::read(topology, (folder, &lab_folder), &mut notes)?;
     for node in nodes.iter_mut().filter(|node| matches!(node.kind, Kind::Linux | Kind::Frr)) {
         node.root =
             Some(&node.said.1).filter(|image| !image.is_empty()).and_then(|one| images(one));

@@ -3,11 +3,12 @@
 
 mod fib;
 mod follow;
+mod hooks;
 mod load;
 mod maps;
 mod shape;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,8 +41,10 @@ pub(crate) struct Cages {
     judged: bool,
     /// By router: the mirror that fills its tables of routes, and its namespace.
     fillers: HashMap<String, Follower>,
-    /// Replaced programs, with the time: receive programs may still run them, and their stages
-    /// exist only while a descriptor is open.
+    /// Routers in whose slow paths programs have been attached.
+    hooked: HashSet<String>,
+    /// Replaced programs, and when: receive programs may still run them, and their stages exist
+    /// only while there is a descriptor.
     left: Vec<(Loaded, Instant)>,
 }
 
@@ -129,6 +132,8 @@ impl Cages {
         }
         Substrate::set_targets(&loaded.targets, interfaces)?;
         for (interface, program) in interfaces.iter().zip(&loaded.programs) {
+            let limits = &loaded.plan.limits;
+            substrate.bound_cage(*interface, loaded.plan.has_slow_path, limits.cpu_thousandths);
             substrate.set_cage(*interface, program.as_fd())?;
         }
         self.in_force.insert(router.to_owned(), (loaded, interfaces.to_vec()));
@@ -166,6 +171,17 @@ impl Cages {
         thread.spawn(run).doing(format!("following the routes of {router}"))?;
         self.fillers.insert(router.to_owned(), Follower { tables, namespace, stop });
         Ok(Some(feed))
+    }
+
+    /// Bytes of the maps of the other programs of a router's slice.
+    fn map_bytes_beside(&self, router: &str) -> u64 {
+        let slice = |name: &str| name.split_once('/').map(|(slice, _)| slice.to_owned());
+        let own = slice(router);
+        let running = self.in_force.iter().map(|(name, (loaded, _))| (name, loaded));
+        let ready = self.ready.iter().filter(|(name, _)| !self.in_force.contains_key(*name));
+        let others = running.chain(ready).filter(|(name, _)| **name != *router);
+        let others = others.filter(|(name, _)| slice(name) == own);
+        others.map(|(_, loaded)| loaded.map_bytes).fold(0, u64::saturating_add)
     }
 
     /// The program of a router that runs.

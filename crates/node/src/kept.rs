@@ -35,9 +35,9 @@ use serde_json::Value;
 use crate::bell::Bell;
 use crate::{Doing, Instance, NodeError};
 
-/// This number changes whenever a running process could misunderstand a new node, or a new node the
-/// process: if records, orders, or the layout of pools or pinned maps change.
-const FORMAT: u32 = 13;
+/// Changes whenever a process that was started before could misunderstand the node, or the node it:
+/// with records, orders, the layout of pools and of pinned maps.
+const FORMAT: u32 = 14;
 
 /// The folder of an instance.
 #[derive(Clone, Debug)]

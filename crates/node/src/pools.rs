@@ -73,7 +73,7 @@ impl Pools {
         })
     }
 
-    /// Takes a pool of this geometry; makes one at once if none is spare.
+    /// A pool of this geometry, made at once if there is none to spare: see [`Self::stock_up`].
     pub(crate) fn take(
         &mut self,
         substrate: &Substrate,
@@ -134,6 +134,8 @@ impl Pools {
         context.beside("pools", work, |node, made: Result<Vec<PoolMemory>, Error>| {
             let substrate = node.kernel.substrate();
             node.pools.have_needed(substrate, made);
+            let (routers, mut around) = node.with_routers();
+            routers.go_on_with_pools(&mut around);
         })?;
         self.needed = true;
         Err(not_yet())

@@ -20,7 +20,10 @@ pub(crate) fn find(name: &str) -> Option<PathBuf> {
 /// Reports a program that this machine does not have, or that cannot be executed.
 pub(crate) fn check(router: &Router, problems: &mut Vec<Problem>) {
     let fast_path = &router.fast_path;
-    let Some(command) = fast_path.program.first().or(fast_path.elements.as_ref()) else { return };
+    let user = fast_path.xdp.as_ref().and_then(|xdp| xdp.user.as_ref());
+    let user = user.and_then(|user| user.program.first());
+    let command = fast_path.program.first().or(fast_path.elements.as_ref()).or(user);
+    let Some(command) = command else { return };
     let problem = match fs::metadata(&*command.value) {
         Err(error) => {
             let text = error.to_string();

@@ -89,7 +89,8 @@ impl Routers {
 
     /// The time of the next start, or of the next answer that is too late.
     pub(crate) fn due(&self) -> Option<Instant> {
-        let starts = self.all.iter().filter_map(|router| router.due);
+        let starts = self.all.iter().filter(|router| !router.wants_pool);
+        let starts = starts.filter_map(|router| router.due);
         let processes = self.all.iter().flat_map(Router::processes);
         starts.chain(processes.filter_map(Process::next_due)).min()
     }
@@ -122,7 +123,8 @@ impl Routers {
 
 /// The interface on a port of a link, and its number.
 fn interface_on<'a>(routers: &'a mut [Router], port: &str) -> Option<(&'a mut InterfacePlan, u32)> {
-    routers.iter_mut().find_map(|router| {
+    let mut own = routers.iter_mut().filter(|router| !router.plan.name.is_user_part());
+    own.find_map(|router| {
         let mut all = router.plan.interfaces.iter_mut().zip(&router.interfaces);
         let found = all.find(|(planned, _)| planned.to.is_port(port));
         found.map(|(planned, id)| (planned, *id))

@@ -4,9 +4,9 @@
 //! the group above these groups, and a weight that gives it precedence until the quota is used up.
 //! So the slice gets exactly its share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use europa_api::{Bytes, Cores, Documents, Fault, Key, Slice};
 use europa_plan::RouterId;
@@ -18,6 +18,8 @@ use crate::routers::Router;
 
 /// No slice waits longer than this for its reservation.
 const PERIOD: Duration = Duration::from_millis(5);
+/// Time in which one turn makes groups.
+const ENOUGH: Duration = Duration::from_millis(1);
 /// CPU weight of slices with a reservation, and of those without.
 const RESERVED: u64 = 10_000;
 const ORDINARY: u64 = 100;
@@ -29,7 +31,8 @@ fn group(slice: &str) -> String {
 
 /// The name of the group of a router.
 pub(crate) fn router_group(router: &RouterId) -> String {
-    format!("{}/{}", group(router.slice()), router.name())
+    // Names have no `_` either, so that of a user part is no other router's.
+    format!("{}/{}", group(router.slice()), router.name().replace('@', "_"))
 }
 
 /// The reservation of a slice.
@@ -66,11 +69,13 @@ pub(crate) struct SliceGroups {
     made: BTreeMap<String, Reserved>,
     /// The refused settings of each.
     tried: BTreeMap<String, Reserved>,
+    /// Some groups are still to be made.
+    are_behind: bool,
 }
 
 impl SliceGroups {
-    /// Adapts the groups of slices to the documents. Returns the errors. Costs little if nothing
-    /// has changed.
+    /// Sets the groups of slices to the documents; returns the errors. Costs little if they are. Many
+    /// groups are made in several turns: see [`Self::are_behind`].
     pub(crate) fn follow(
         &mut self,
         cgroups: &Cgroups,
@@ -78,11 +83,16 @@ impl SliceGroups {
         documents: &Documents,
         routers: &[Router],
     ) -> Vec<SandboxError> {
-        let mut failed = Vec::new();
+        let (mut failed, begun) = (Vec::new(), Instant::now());
+        self.are_behind = false;
         for slice in &documents.slices {
             let wanted = reserved(slice);
             if self.made.get(&**slice.name) == Some(&wanted) {
                 continue;
+            }
+            if begun.elapsed() > ENOUGH {
+                self.are_behind = true;
+                break;
             }
             let made = cgroups.group(instance, &group(&slice.name));
             match made.and_then(|made| made.set(&wanted.limits())) {
@@ -95,17 +105,32 @@ impl SliceGroups {
                 }
             }
         }
-        self.made.retain(|name, _| {
-            let of_slice = |router: &Router| router.plan.name.slice() == name;
-            let stays = documents.slices.iter().any(|slice| **slice.name == **name)
-                || routers.iter().any(of_slice);
-            if !stays {
-                failed.extend(cgroups.remove(instance, &group(name)).err());
-                self.tried.remove(name);
-            }
-            stays
-        });
+        self.remove_others(cgroups, instance, documents, routers, &mut failed);
         failed
+    }
+
+    /// Whether some groups are still to be made: the next turn goes on.
+    pub(crate) fn are_behind(&self) -> bool {
+        self.are_behind
+    }
+
+    /// Removes the groups of slices that have no document and no router.
+    fn remove_others(
+        &mut self,
+        cgroups: &Cgroups,
+        instance: &str,
+        documents: &Documents,
+        routers: &[Router],
+        failed: &mut Vec<SandboxError>,
+    ) {
+        let documented = documents.slices.iter().map(|slice| &**slice.name);
+        let there: HashSet<&str> =
+            documented.chain(routers.iter().map(|router| router.plan.name.slice())).collect();
+        let gone = self.made.extract_if(.., |name, _| !there.contains(&**name));
+        for (name, _) in gone {
+            failed.extend(cgroups.remove(instance, &group(&name)).err());
+            self.tried.remove(&name);
+        }
     }
 }
 
@@ -191,6 +216,7 @@ mod tests {
     #[test]
     fn groups_and_limits() {
         assert_eq!(router_group(&RouterId::new("red/r1")), "slice_red/r1");
+        assert_eq!(router_group(&RouterId::new("red/r1").user_part()), "slice_red/r1_user");
         let quarter = Reserved { cpu: Some(Cores::new(250)), memory: None };
         let limits = quarter.limits();
         let quota = Some(CpuQuota { quota: Some(Duration::from_micros(1250)), period: PERIOD });

@@ -136,6 +136,11 @@ impl SlowPaths {
         self.all.values().map(move |one| (RouterId::of(&one.router), made(one)))
     }
 
+    /// Has ports of the machine begin as the record says.
+    pub(crate) fn open_ports(&self, context: &Context) {
+        self.uplinks.ports().open(&context.instance, context.lifetime);
+    }
+
     /// Their uplinks.
     pub(crate) fn uplinks(&self) -> &Uplinks {
         &self.uplinks
@@ -252,6 +257,11 @@ impl SlowPaths {
     /// The namespaces and group of a router's processes, once its slow path has been started.
     pub(crate) fn base(&self, router: &str) -> Option<Arc<Base>> {
         self.all.get(router)?.base.clone()
+    }
+
+    /// The namespace and interfaces of a router's slow path.
+    pub(crate) fn spec(&self, router: &str) -> Option<&Spec> {
+        self.all.get(router).map(|one| &one.spec)
     }
 
     /// Routers with an existing slow path.

@@ -69,7 +69,21 @@ pub fn runs_others(old: &Host, new: &Host) -> bool {
     old.run != new.run
         || old.binds != new.binds
         || old.root != new.root
-        || (!new.run.is_empty() && old.env != new.env)
+        || own_command(old) != own_command(new)
+        || (has_commands(new) && old.env != new.env)
+}
+
+/// The command that a document gives, and its user.
+fn own_command(host: &Host) -> impl PartialEq + '_ {
+    (&host.entrypoint, &host.command, &host.user)
+}
+
+/// Whether programs may run in the host: an image has a command of its own.
+fn has_commands(host: &Host) -> bool {
+    !host.run.is_empty()
+        || !host.entrypoint.is_empty()
+        || !host.command.is_empty()
+        || host.root.is_some()
 }
 
 /// The interfaces of `old` that are removed, or made again, for `new`.

@@ -17,6 +17,7 @@ use crate::ids::{InterfaceId, LinkId, PortId, RouterId};
 use crate::interface::{InterfacePlan, To, Tunnel};
 use crate::relays::{RelayPlan, relays};
 use crate::router::{Place, RouterPlan};
+use crate::user_part::user_part;
 use crate::{builtin, cage, links, wires};
 
 /// An Ethernet header and a VLAN tag.
@@ -44,13 +45,21 @@ struct Context<'a> {
     relays: Vec<RelayPlan>,
 }
 
-/// Plans each router separately. Returns the reason for each impossible one.
+/// Plans each router separately, in the order of the documents, and after them the user parts of XDP
+/// programs. Returns the reason for each impossible one.
 pub fn routers(
     documents: &Documents,
     ports: &HashMap<PortId, PortFacts>,
 ) -> Vec<Result<RouterPlan, Box<Fault>>> {
     let context = Context::new(documents, ports);
-    documents.routers.iter().map(|document| context.router(document)).collect()
+    let mut plans: Vec<_> = documents.routers.iter().map(|one| context.router(one)).collect();
+    let user_parts =
+        documents.routers.iter().zip(&plans).filter_map(|(document, plan)| {
+            user_part(document, plan.as_ref().ok()?, geometry).map(Ok)
+        });
+    let user_parts: Vec<_> = user_parts.collect();
+    plans.extend(user_parts);
+    plans
 }
 
 /// The interfaces of routers with slow paths, if they are possible.
@@ -220,6 +229,69 @@ fn place(router: &europa_api::Router) -> Place {
     }
 }
 
+/// The facts that distinguish an interface's frames from others of its port.
+struct Selected {
+    mac: [u8; 6],
+    flags: u32,
+    matches: Vec<Match>,
+    mtu: u32,
+    tunnel: Option<Tunnel>,
+}
+
+/// The matches of an interface with the Ethernet address `own`, on a port with these facts.
+fn select(interface: &europa_api::Interface, own: [u8; 6], facts: Option<&PortFacts>) -> Selected {
+    let vlan = interface.vlan().unwrap_or(0);
+    let port_mac = facts.map_or(own, |facts| facts.mac);
+    let one = |kind| vec![Match { vlan, kind }];
+    let mtu = facts.map_or(LINK_MTU, |facts| facts.mtu);
+    let bare = Selected { mac: own, flags: 0, matches: Vec::new(), mtu, tunnel: None };
+    let shared = |matches: Vec<Match>| Selected {
+        mac: port_mac,
+        flags: SHARES_MAC,
+        matches,
+        mtu,
+        tunnel: None,
+    };
+    // With a host at the other end of a link, the interface owns all packets of its port.
+    let selector = if interface.link.is_some() { Selector::All } else { interface.selector() };
+    match selector {
+        _ if facts.is_none() => bare,
+        Selector::Mac => Selected { matches: one(MatchKind::Mac(own)), ..bare },
+        Selector::Prefix(prefixes) => {
+            shared(prefixes.iter().flat_map(|p| one(MatchKind::Prefix(p.value))).collect())
+        }
+        Selector::Udp(numbers) => {
+            shared(numbers.iter().flat_map(|n| one(MatchKind::Udp(n.value))).collect())
+        }
+        Selector::Tcp(numbers) => {
+            shared(numbers.iter().flat_map(|n| one(MatchKind::Tcp(n.value))).collect())
+        }
+        Selector::Icmp => shared(one(MatchKind::Icmp)),
+        Selector::Mpls(labels) => {
+            shared(labels.iter().flat_map(|l| one(MatchKind::Mpls(l.value))).collect())
+        }
+        Selector::Vxlan(vxlan) => {
+            let outer = if vxlan.remote.value.is_ipv4() { 50 } else { 70 };
+            let tunnel = Tunnel {
+                vni: vxlan.vni.value,
+                local: vxlan.local.value,
+                remote: vxlan.remote.value,
+            };
+            Selected {
+                matches: one(MatchKind::Vxlan(vxlan.vni.value)),
+                mtu: mtu.saturating_sub(outer),
+                tunnel: Some(tunnel),
+                ..bare
+            }
+        }
+        Selector::All => Selected {
+            flags: ANY_SOURCE | if vlan == 0 { TAGS } else { 0 },
+            matches: one(MatchKind::All),
+            ..bare
+        },
+    }
+}
+
 fn plan_interface(
     router: &europa_api::Router,
     name: &str,
@@ -232,46 +304,8 @@ fn plan_interface(
     if let (Some(Err(why)), 1..) = (facts.map(|facts| &facts.vlan), vlan) {
         return Err(("match", why.clone()));
     }
-    let own = router.mac(name, interface).0;
-    let port_mac = facts.map_or(own, |facts| facts.mac);
-    let one = |kind| vec![Match { vlan, kind }];
-    let mut mac = own;
-    let mut flags = 0;
-    let mut tunnel = None;
-    let mut matches = Vec::new();
-    let mut mtu = facts.map_or(LINK_MTU, |facts| facts.mtu);
-    // With a host at the other end of a link, the interface owns all packets of its port.
-    let selector = if interface.link.is_some() { Selector::All } else { interface.selector() };
-    match selector {
-        _ if facts.is_none() => {}
-        Selector::Mac => matches = one(MatchKind::Mac(own)),
-        Selector::Prefix(prefixes) => {
-            (mac, flags) = (port_mac, SHARES_MAC);
-            matches = prefixes.iter().flat_map(|p| one(MatchKind::Prefix(p.value))).collect();
-        }
-        Selector::Udp(numbers) => {
-            (mac, flags) = (port_mac, SHARES_MAC);
-            matches = numbers.iter().flat_map(|n| one(MatchKind::Udp(n.value))).collect();
-        }
-        Selector::Mpls(labels) => {
-            (mac, flags) = (port_mac, SHARES_MAC);
-            matches = labels.iter().flat_map(|l| one(MatchKind::Mpls(l.value))).collect();
-        }
-        Selector::Vxlan(vxlan) => {
-            matches = one(MatchKind::Vxlan(vxlan.vni.value));
-            let outer = if vxlan.remote.value.is_ipv4() { 50 } else { 70 };
-            mtu = mtu.saturating_sub(outer);
-            tunnel = Some(Tunnel {
-                vni: vxlan.vni.value,
-                local: vxlan.local.value,
-                remote: vxlan.remote.value,
-            });
-        }
-        Selector::All => {
-            flags = ANY_SOURCE | if vlan == 0 { TAGS } else { 0 };
-            matches = one(MatchKind::All);
-        }
-    }
+    let selected = select(interface, router.mac(name, interface).0, facts);
+    let Selected { mac, mut flags, matches, mut mtu, tunnel } = selected;
     if let Some(asked) = &interface.mtu {
         if facts.is_some() && asked.value > mtu {
             let what = format!("an MTU of {} does not fit its port's {mtu}", asked.value);
@@ -354,6 +388,7 @@ fn configuration(
             Ok((builtin::bridge(router, interfaces), "builtin: bridge".into()))
         }
         Some(Choice::Xdp(..)) => Ok((builtin::kernel(router, interfaces), "run: kernel".into())),
+        Some(Choice::Nothing) => Ok(("Idle -> Discard;".into(), "slow_path".into())),
         // The program itself is already in the plan.
         Some(Choice::Program(_)) => Ok((String::new(), "program".into())),
         None => Err("it has no fast path".into()),

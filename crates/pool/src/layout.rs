@@ -101,9 +101,15 @@ pub struct Metadata {
     /// For a packet in a long slot: its length minus the length of its longest segment with
     /// headers, in bytes.
     pub excess: u16,
+    /// Receive program to a user part, with [`crate::Word::FRONT`]: bytes of the XDP program's
+    /// metadata, which end where the frame begins.
+    pub front: u16,
     /// Reserved.
-    pub reserved: [u8; 4],
+    pub reserved: [u8; 2],
 }
+
+/// Byte offset of [`Metadata::front`] in a slot.
+pub const FRONT_OFFSET_BYTES: u32 = std::mem::offset_of!(Metadata, front) as u32;
 
 /// Byte offset of [`Metadata::segment`] in a slot.
 pub const SEGMENT_OFFSET_BYTES: u32 = std::mem::offset_of!(Metadata, segment) as u32;

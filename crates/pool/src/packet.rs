@@ -119,6 +119,8 @@ pub(crate) struct Hot {
     /// Whether the slot's metadata has a key to look up, and whether it has a result.
     keyed: bool,
     answered: bool,
+    /// Whether metadata of an XDP program is before the packet.
+    fronted: bool,
     annotations: [u8; HOT_ANNOTATIONS],
 }
 
@@ -157,6 +159,7 @@ impl Hot {
             cold: false,
             keyed: false,
             answered: false,
+            fronted: false,
             annotations: [0; HOT_ANNOTATIONS],
         }
     }
@@ -180,6 +183,7 @@ impl Hot {
             cold: false,
             keyed: false,
             answered: false,
+            fronted: false,
             annotations: [0; HOT_ANNOTATIONS],
         }
     }
@@ -600,6 +604,25 @@ impl Packet {
     #[inline]
     pub fn set_answered(&mut self, answered: bool) {
         self.hot_mut().answered = answered;
+    }
+
+    /// In the user part of a kernel router: the metadata of its XDP program (`data_meta` to `data`), as
+    /// long as the packet begins where it was received. Empty without any.
+    pub fn front(&self) -> &[u8] {
+        let hot = self.hot();
+        if !hot.fronted {
+            return &[];
+        }
+        let bytes = usize::from(self.metadata().front).min(self.headroom());
+        // SAFETY: the headroom lies in the buffer, before the packet, and is initialised and this
+        // handle's.
+        unsafe { std::slice::from_raw_parts(hot.data.as_ptr().sub(bytes), bytes) }
+    }
+
+    /// Sets whether metadata of an XDP program is before the packet.
+    #[inline]
+    pub fn set_fronted(&mut self, fronted: bool) {
+        self.hot_mut().fronted = fronted;
     }
 
     /// Sets the number of the input interface.

@@ -1,5 +1,7 @@
 //! The facts about a kernel device.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};
@@ -240,26 +242,47 @@ pub struct Link {
     pub mtu: u32,
 }
 
-/// Reads the state of device `index` in a namespace.
+/// Looks at devices, through one socket for each of their namespaces.
+#[derive(Default)]
+pub struct Links(HashMap<u64, Netlink>);
+
+impl Links {
+    /// Looks at device `index` of a namespace.
+    ///
+    /// # Errors
+    /// When the namespace cannot be entered.
+    pub fn link(&mut self, namespace: &Namespace, index: u32) -> Result<Link, PortError> {
+        let netlink = match self.0.entry(namespace.inode) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(free) => {
+                free.insert(Netlink::route(namespace).map_err(|source| PortError::Namespace {
+                    namespace: namespace.label(),
+                    source,
+                })?)
+            }
+        };
+        let mut body = [0; LINK_BYTES];
+        body[4..8].copy_from_slice(&index.to_ne_bytes());
+        let Ok(link) = netlink.ask(Request::new(GETLINK, 0, &body)) else {
+            return Ok(Link { state: LinkState::Gone, name: String::new(), mtu: 0 });
+        };
+        let get = |kind| attribute(&link, LINK_BYTES, kind);
+        let carrier = get(IFLA_CARRIER).and_then(|value| value.first());
+        let up = is_up(&link) && carrier.is_none_or(|carrier| *carrier != 0);
+        Ok(Link {
+            state: if up { LinkState::Up } else { LinkState::Down },
+            name: get(IFLA_IFNAME).map(text).unwrap_or_default(),
+            mtu: get(IFLA_MTU).and_then(|mtu| number(mtu, 0)).unwrap_or(0),
+        })
+    }
+}
+
+/// Looks at device `index` of a namespace.
 ///
 /// # Errors
 /// If the namespace cannot be entered.
 pub fn link(namespace: &Namespace, index: u32) -> Result<Link, PortError> {
-    let mut netlink = Netlink::route(namespace)
-        .map_err(|source| PortError::Namespace { namespace: namespace.label(), source })?;
-    let mut body = [0; LINK_BYTES];
-    body[4..8].copy_from_slice(&index.to_ne_bytes());
-    let Ok(link) = netlink.ask(Request::new(GETLINK, 0, &body)) else {
-        return Ok(Link { state: LinkState::Gone, name: String::new(), mtu: 0 });
-    };
-    let get = |kind| attribute(&link, LINK_BYTES, kind);
-    let carrier = get(IFLA_CARRIER).and_then(|value| value.first());
-    let up = is_up(&link) && carrier.is_none_or(|carrier| *carrier != 0);
-    Ok(Link {
-        state: if up { LinkState::Up } else { LinkState::Down },
-        name: get(IFLA_IFNAME).map(text).unwrap_or_default(),
-        mtu: get(IFLA_MTU).and_then(|mtu| number(mtu, 0)).unwrap_or(0),
-    })
+    Links::default().link(namespace, index)
 }
 
 /// The names of all devices of a namespace.

@@ -38,7 +38,7 @@ mod undo;
 mod xdp;
 
 pub use defaults::set_defaults;
-pub use device::{Device, Kind, Link, LinkState, Peer, link};
+pub use device::{Device, Kind, Link, LinkState, Links, Peer, link};
 pub use drops::{DropCounters, Drops, counter_socket};
 pub use error::PortError;
 pub use limitation::Limitation;

@@ -1,16 +1,21 @@
 //! The simulated side of the contract test, with the same documents and faults as on a real
 //! machine.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use europa_control::witness::{Effect, Record, Witness, objects};
 use europa_control::{Machine as _, Refusal};
+use europa_plan::{Desired, Failure, diff};
 use fastrand::Rng;
 
-use crate::documents::{Choice, first, for_real, next, yaml};
+use crate::documents::{Choice, documents, first, for_real, next, yaml};
 use crate::faults::{Fault, meets};
 use crate::history::History;
+
+/// Random documents that are tried, one after the other, until some have a wanted effect.
+const TRIES: usize = 12;
 
 /// Keeps the records of effects.
 #[derive(Clone, Default)]
@@ -41,14 +46,37 @@ impl Simulated {
         Self { history, heard, choice, rng }
     }
 
-    /// The next documents, as YAML.
-    pub fn choose(&mut self) -> String {
-        self.choice = for_real(next(&self.choice, &mut self.rng));
+    /// The next documents, as YAML: such that a step of their plan has a wanted effect, if random
+    /// documents with one are found.
+    pub fn choose(&mut self, wanted: &BTreeSet<Effect>) -> String {
+        let mut choice = for_real(next(&self.choice, &mut self.rng));
+        for _ in 1..TRIES {
+            if wanted.is_empty() || !self.effects(&choice).is_disjoint(wanted) {
+                break;
+            }
+            choice = for_real(next(&self.choice, &mut self.rng));
+        }
+        self.choice = choice;
         yaml(&self.choice)
     }
 
-    /// Applies the chosen documents. A fault happens at the first effect of its kind. Returns
-    /// whether the documents were accepted; `None` if the node was killed.
+    /// The effects of a change to these documents: those of its steps, and those of every change.
+    fn effects(&self, choice: &Choice) -> BTreeSet<Effect> {
+        let machine = &self.history.machine;
+        let (documents, _) = documents(choice, &[]);
+        let (actual, world) = (machine.actual(), &machine.world);
+        let look = |port: &europa_api::Port| world.look(port).map_err(Failure::from);
+        let desired = Desired::new(&machine.namespaces(), &Arc::new(documents), &actual, look);
+        let mut all: BTreeSet<Effect> = diff(&desired, &actual).iter().map(Effect::of).collect();
+        all.extend([Effect::Look, Effect::Settle, Effect::Commit]);
+        if all.contains(&Effect::AddRouter) {
+            all.insert(Effect::Check);
+        }
+        all
+    }
+
+    /// Applies the chosen documents. A fault happens at the first such effect. Returns whether they
+    /// were accepted; `None` if the node was killed.
     ///
     /// # Errors
     /// A property of the simulation that was violated.

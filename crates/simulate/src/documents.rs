@@ -256,100 +256,9 @@ fn text(kind: u8, number: u8, variant: u8) -> String {
             let more = ["", &links, "reservation: {filters: 100}\n"][usize::from(variant)];
             format!("kind: slice\nname: s{number}\n{more}")
         }
-        LINK => {
-            let tunnel = |epoch: u8, remote: u8| {
-                format!(
-                    "tunnel: {{local: 192.0.2.1, remote: 192.0.2.{remote}, id: {number}, \
-                     epoch: {epoch}, send_key: \"0000000000000001\", \
-                     receive_key: \"0000000000000002\"}}\n"
-                )
-            };
-            let more = match variant {
-                0 => String::new(),
-                1 => "delay: 5ms\n".to_owned(),
-                2 => "loss: 1%\n".to_owned(),
-                3 => tunnel(1, 2),
-                4 => tunnel(2, 2) + "delay: 5ms\n",
-                _ => tunnel(2, 3),
-            };
-            format!("kind: link\nname: l{number}\n{more}")
-        }
-        HOST => {
-            // Two hosts may share a link without a router; the other hosts are at links of routers.
-            let link = number % 3;
-            let more = match variant {
-                0 => format!("interfaces: {{e: {{link: l{link}}}}}\n"),
-                1 => format!("interfaces: {{e: {{link: l{link}, addresses: [10.9.0.2/24]}}}}\n"),
-                2 => format!(
-                    "interfaces: {{e: {{link: l{link}, addresses: [10.9.0.2/24]}}}}\n\
-                     gateway: 10.9.0.1\n"
-                ),
-                3 => format!("interfaces: {{e: {{link: l{link}, mtu: 1400}}}}\nrun: [\"true\"]\n"),
-                4 => format!("interfaces: {{e: {{port: hp{number}}}}}\n"),
-                _ => format!("interfaces: {{e: {{link: l{link}}}, f: {{port: hq{number}}}}}\n"),
-            };
-            format!("kind: host\nname: h{number}\n{more}")
-        }
-        ROUTER => {
-            let (slice, port, link) = (number % 3, number % 4, number % 3);
-            let vlan = 10 + number;
-            let more = match variant {
-                0 => format!("interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{click: Idle}}\n"),
-                1 => format!(
-                    "interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{click: \"Idle -> Discard\"}}\n"
-                ),
-                2 => format!(
-                    "interfaces: {{a: {{port: p{port}, match: {{vlan: {vlan}}}}}}}\n\
-                     fast_path: {{click: Idle}}\n"
-                ),
-                3 => format!(
-                    "interfaces: {{a: {{port: p{port}}}, b: {{link: l{link}}}}}\n\
-                     fast_path: {{click: Idle}}\n"
-                ),
-                4 => format!(
-                    "interfaces: {{a: {{port: p{port}}}, b: {{link: l{link}}}}}\n\
-                     fast_path: {{click: Idle}}\nrun: inline\n"
-                ),
-                5 => format!(
-                    "interfaces: {{a: {{port: p{port}, addresses: [10.7.{number}.1/24]}}}}\n\
-                     fast_path: {{builtin: ipv4}}\n"
-                ),
-                6 => format!(
-                    "interfaces: {{a: {{port: p{port}, addresses: [10.7.{number}.1/24]}}}}\n\
-                     fast_path: {{builtin: ipv4, routes: [{{to: 10.8.0.0/16, via: 10.7.{number}.2}}]}}\n"
-                ),
-                // These two slow paths differ in a file.
-                7 | 14 => format!(
-                    "interfaces: {{a: {{port: p{port}, addresses: [10.7.{number}.1/24]}}}}\n\
-                     fast_path: {{builtin: ipv4, routes: kernel}}\n\
-                     slow_path:\n  files: [{{path: /run/x, text: t{variant}}}]\n  \
-                     run: [{{name: a, command: [/bin/true, /run/x], reload: HUP}}]\n"
-                ),
-                8 => format!(
-                    "interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{program: [/bin/true]}}\n"
-                ),
-                9 => format!("interfaces: {{b: {{link: l{link}}}}}\nfast_path: {{click: Idle}}\n"),
-                // These two slow paths differ in an uplink and a command.
-                10 | 15 => format!(
-                    "interfaces: {{b: {{link: l{link}, addresses: [10.6.{number}.1/24]}}}}\n\
-                     fast_path: {{builtin: ipv4, routes: kernel}}\n\
-                     slow_path: {{uplink: {}, run: [{{name: a, command: [/bin/true, t{variant}]}}]}}\n",
-                    variant == 10
-                ),
-                11 => format!(
-                    "interfaces: {{b: {{link: l{link}, addresses: [10.6.{number}.1/24]}}}}\n\
-                     fast_path: {{builtin: ipv4}}\nrun: inline\n"
-                ),
-                12 => format!(
-                    "interfaces: {{b: {{link: l{link}}}}}\nfast_path: {{click: Idle}}\npool: {{slots: 1024}}\n"
-                ),
-                _ => format!(
-                    "interfaces: {{b: {{link: l{link}}}, c: {{link: m{number}, \
-                     addresses: [10.5.{number}.1/24]}}}}\nfast_path: {{builtin: ipv4}}\n"
-                ),
-            };
-            format!("kind: router\nname: r{number}\nslice: s{slice}\n{more}")
-        }
+        LINK => link_text(number, variant),
+        HOST => host_text(number, variant),
+        ROUTER => router_text(number, variant),
         FILTERS => {
             let action = ["drop", "count"][usize::from(variant)];
             format!(
@@ -363,4 +272,102 @@ fn text(kind: u8, number: u8, variant: u8) -> String {
             format!("kind: user\nname: u{number}\n{more}")
         }
     }
+}
+
+/// A link's document.
+fn link_text(number: u8, variant: u8) -> String {
+    let tunnel = |epoch: u8, remote: u8| {
+        format!(
+            "tunnel: {{local: 192.0.2.1, remote: 192.0.2.{remote}, id: {number}, \
+             epoch: {epoch}, send_key: \"0000000000000001\", \
+             receive_key: \"0000000000000002\"}}\n"
+        )
+    };
+    let more = match variant {
+        0 => String::new(),
+        1 => "delay: 5ms\n".to_owned(),
+        2 => "loss: 1%\n".to_owned(),
+        3 => tunnel(1, 2),
+        4 => tunnel(2, 2) + "delay: 5ms\n",
+        _ => tunnel(2, 3),
+    };
+    format!("kind: link\nname: l{number}\n{more}")
+}
+
+/// A host's document.
+fn host_text(number: u8, variant: u8) -> String {
+    // Two hosts may share a link, without a router; others are at routers' links.
+    let link = number % 3;
+    let more = match variant {
+        0 => format!("interfaces: {{e: {{link: l{link}}}}}\n"),
+        1 => format!("interfaces: {{e: {{link: l{link}, addresses: [10.9.0.2/24]}}}}\n"),
+        2 => format!(
+            "interfaces: {{e: {{link: l{link}, addresses: [10.9.0.2/24]}}}}\n\
+             gateway: 10.9.0.1\n"
+        ),
+        3 => format!("interfaces: {{e: {{link: l{link}, mtu: 1400}}}}\nrun: [\"true\"]\n"),
+        4 => format!("interfaces: {{e: {{port: hp{number}}}}}\n"),
+        _ => format!("interfaces: {{e: {{link: l{link}}}, f: {{port: hq{number}}}}}\n"),
+    };
+    format!("kind: host\nname: h{number}\n{more}")
+}
+
+/// A router's document.
+fn router_text(number: u8, variant: u8) -> String {
+    let (slice, port, link) = (number % 3, number % 4, number % 3);
+    let vlan = 10 + number;
+    let more = match variant {
+        0 => format!("interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{click: Idle}}\n"),
+        1 => format!(
+            "interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{click: \"Idle -> Discard\"}}\n"
+        ),
+        2 => format!(
+            "interfaces: {{a: {{port: p{port}, match: {{vlan: {vlan}}}}}}}\n\
+             fast_path: {{click: Idle}}\n"
+        ),
+        3 => format!(
+            "interfaces: {{a: {{port: p{port}}}, b: {{link: l{link}}}}}\n\
+             fast_path: {{click: Idle}}\n"
+        ),
+        4 => format!(
+            "interfaces: {{a: {{port: p{port}}}, b: {{link: l{link}}}}}\n\
+             fast_path: {{click: Idle}}\nrun: inline\n"
+        ),
+        5 => format!(
+            "interfaces: {{a: {{port: p{port}, addresses: [10.7.{number}.1/24]}}}}\n\
+             fast_path: {{builtin: ipv4}}\n"
+        ),
+        6 => format!(
+            "interfaces: {{a: {{port: p{port}, addresses: [10.7.{number}.1/24]}}}}\n\
+             fast_path: {{builtin: ipv4, routes: [{{to: 10.8.0.0/16, via: 10.7.{number}.2}}]}}\n"
+        ),
+        // Two slow paths that differ in a file.
+        7 | 14 => format!(
+            "interfaces: {{a: {{port: p{port}, addresses: [10.7.{number}.1/24]}}}}\n\
+             fast_path: {{builtin: ipv4, routes: kernel}}\n\
+             slow_path:\n  files: [{{path: /run/x, text: t{variant}}}]\n  \
+             run: [{{name: a, command: [/bin/true, /run/x], reload: HUP}}]\n"
+        ),
+        8 => format!("interfaces: {{a: {{port: p{port}}}}}\nfast_path: {{program: [/bin/true]}}\n"),
+        9 => format!("interfaces: {{b: {{link: l{link}}}}}\nfast_path: {{click: Idle}}\n"),
+        // Two slow paths that differ in an uplink and a command.
+        10 | 15 => format!(
+            "interfaces: {{b: {{link: l{link}, addresses: [10.6.{number}.1/24]}}}}\n\
+             fast_path: {{builtin: ipv4, routes: kernel}}\n\
+             slow_path: {{uplink: {}, run: [{{name: a, command: [/bin/true, t{variant}]}}]}}\n",
+            variant == 10
+        ),
+        11 => format!(
+            "interfaces: {{b: {{link: l{link}, addresses: [10.6.{number}.1/24]}}}}\n\
+             fast_path: {{builtin: ipv4}}\nrun: inline\n"
+        ),
+        12 => format!(
+            "interfaces: {{b: {{link: l{link}}}}}\nfast_path: {{click: Idle}}\npool: {{slots: 1024}}\n"
+        ),
+        _ => format!(
+            "interfaces: {{b: {{link: l{link}}}, c: {{link: m{number}, \
+             addresses: [10.5.{number}.1/24]}}}}\nfast_path: {{builtin: ipv4}}\n"
+        ),
+    };
+    format!("kind: router\nname: r{number}\nslice: s{slice}\n{more}")
 }

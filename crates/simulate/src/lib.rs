@@ -13,6 +13,7 @@
 //! | `contract`  | the same documents and faults as on a real machine        |
 //! | `documents` | random documents                                          |
 //! | `world`     | the state that outlives a node                            |
+//! | `notes`     | records of objects, and objects without one               |
 //! | `effects`   | steps, as the simulated kernel carries them out           |
 //! | `machine`   | a node's side of it: its memory, and later results        |
 //! | `faults`    | possible faults, and how often each occurred              |
@@ -26,6 +27,7 @@ mod effects;
 mod faults;
 mod history;
 mod machine;
+mod notes;
 mod plant;
 mod search;
 #[cfg(test)]

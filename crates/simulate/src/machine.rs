@@ -222,7 +222,11 @@ impl SimMachine {
             return Ok(());
         }
         let world = self.lies.imagined.as_mut().unwrap_or(&mut self.world);
+        let change = world.change_of_notes(step);
         let done = carry_out(world, step, half);
+        if done.is_ok() {
+            world.note(change, half);
+        }
         if let Step::ChangeFilters { .. } = step {
             self.move_rules();
         }
@@ -242,8 +246,25 @@ impl SimMachine {
         done
     }
 
-    /// The numbered rules of a slice are disabled with the slice, and enabled again when it
-    /// returns.
+    /// The node is killed between the effect of a step and its record.
+    fn kill_between(&mut self, step: &Step) {
+        let first = self.rng.bool();
+        let change = self.world.change_of_notes(step);
+        if first {
+            self.world.note_first(&change);
+        }
+        // A router that is being changed is noted as one whose configuration is unknown.
+        let half = matches!(step, Step::UpdateRouter { .. });
+        let is_removal = change.is_removal();
+        if (!first || !is_removal || self.rng.bool())
+            && let Err(why) = carry_out(&mut self.world, step, half)
+        {
+            self.trace(|| why);
+        }
+        self.killed = true;
+    }
+
+    /// Numbered rules are taken out of force with their slice, and return with it.
     fn move_rules(&mut self) {
         let slices: BTreeSet<SliceId> =
             self.wanted.slices.iter().map(|slice| SliceId::new(&**slice.name)).collect();

@@ -29,12 +29,16 @@ pub enum Plant {
     LeakAtRestart,
     /// The numbered rules of a slice are forgotten although the slice's removal is undone.
     RulesForgotten,
-    /// A plan is carried out although the state has changed since the plan was requested.
+    /// A starting node takes objects over that have no record: it does not know how to undo them.
+    UnnotedAdopted,
+    /// A starting node keeps records of objects that are gone.
+    StrayNote,
+    /// A plan is taken though the state has changed since its question.
     LatePlan,
 }
 
 /// All planted faults, by name.
-pub const PLANTS: [(&str, Plant); 14] = [
+pub const PLANTS: [(&str, Plant); 16] = [
     ("commit-before-effect", Plant::CommitBeforeEffect),
     ("missing-inverse", Plant::MissingInverse),
     ("lost-order", Plant::LostOrder),
@@ -48,6 +52,8 @@ pub const PLANTS: [(&str, Plant); 14] = [
     ("astray-forgotten", Plant::AstrayForgotten),
     ("leak-at-restart", Plant::LeakAtRestart),
     ("rules-forgotten", Plant::RulesForgotten),
+    ("unnoted-adopted", Plant::UnnotedAdopted),
+    ("stray-note", Plant::StrayNote),
     ("late-plan", Plant::LatePlan),
 ];
 

@@ -12,6 +12,8 @@ use europa_plan::{
     SliceId, hosts, slow_paths, wires,
 };
 
+use crate::notes::Noted;
+
 /// A device of the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct SimDevice {
@@ -92,7 +94,9 @@ pub(crate) struct World {
     pub(crate) switch: bool,
     /// The contents of the store.
     pub(crate) store: SimStore,
-    /// A rule of the machine that was broken: this is always a fault of control.
+    /// Records of objects.
+    pub(crate) notes: BTreeSet<Noted>,
+    /// A rule of the machine that was broken: always a fault of control.
     pub(crate) broken: Option<String>,
     /// The number of starts and ends of routers' processes: each start and end gets a new number.
     pub(crate) runs: u64,

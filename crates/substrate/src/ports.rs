@@ -114,7 +114,21 @@ impl Attacher {
         pinned
     }
 
-    /// Like [`Attacher::attach`], with the thread in the namespace of the device.
+    /// Takes the receive program off a port that it has attached.
+    ///
+    /// # Errors
+    /// When the pin cannot be removed.
+    pub fn detach(&self, port: PortAttachment) -> Result<(), Error> {
+        std::fs::remove_file(pin_of(&self.directory, port.id)).doing("unpinning a port")?;
+        for table in &self.ways_out {
+            // A generic port is no way out.
+            let _ = table.delete(&port.id.to_ne_bytes());
+        }
+        self.ports.set(port.place, layout::Port::default());
+        Ok(())
+    }
+
+    /// The same, in the namespace of the device.
     fn attach_here(&self, id: u32, ifindex: u32, mode: PortMode) -> Result<OwnedFd, Error> {
         if mode != PortMode::Generic {
             // The kernel finds the device in the namespace of the thread that writes the entry.
@@ -229,6 +243,11 @@ impl Substrate {
     pub fn has_way_out(&self, port: u32) -> bool {
         let found = self.map("devices").lookup(&port.to_ne_bytes(), MapFlags::ANY);
         found.is_ok_and(|device| device.is_some())
+    }
+
+    /// The port table's entry of a port.
+    pub fn entry_of(&self, port: &PortAttachment) -> layout::Port {
+        self.ports.get(port.place)
     }
 
     fn forget_port(&self, id: u32, place: u32) {

@@ -176,10 +176,7 @@ impl Substrate {
             tracing::warn!(target: "libbpf", "{}", text.trim_end());
         })));
         fs::create_dir_all(directory).doing(format!("making {}", directory.display()))?;
-        if !is_bpffs(directory) {
-            mount(Some("bpf"), directory, Some("bpf"), MsFlags::empty(), Some("mode=0700"))
-                .doing(format!("mounting a BPF file system on {}", directory.display()))?;
-        }
+        mount_bpffs(directory)?;
         let counter_rows = num_possible_cpus().doing("counting CPUs")? as u32 + 1;
         make_maps(directory, counter_rows)?;
         let mut maps = HashMap::new();
@@ -217,15 +214,8 @@ impl Substrate {
                 // bpffs has read-only entries of its own, which are removed with the mount.
                 let _ = fs::remove_file(entry.path());
             }
-            umount2(directory, MntFlags::MNT_DETACH)
-                .doing(format!("unmounting {}", directory.display()))?;
         }
-        match fs::remove_dir(directory) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(error).doing(format!("removing {}", directory.display()))
-            }
-            _ => Ok(()),
-        }
+        unmount_bpffs(directory)
     }
 
     /// The folder of the pins.
@@ -275,35 +265,9 @@ impl Substrate {
         Ok(self.drained.get_or_init(|| program))
     }
 
-    /// Attaches worker `worker`'s transmit program to a separate device in `namespace`, which never
-    /// receives a frame: the loopback device for the first worker, one end of a veth pair for each
-    /// other worker. None of these devices is up: at a received frame the program would run at the
-    /// same time as the worker's kick, and both would take entries of one list. The program must be
-    /// attached, because a live run of an unattached program waits 24 ms for RCU each time. The
-    /// attachment is pinned, as the node may end while the switch continues. Each worker has at
-    /// most one.
-    ///
-    /// # Errors
-    /// The kernel's error.
-    pub fn park(&self, worker: u32, program: &OwnedFd, namespace: &Namespace) -> Result<(), Error> {
-        let what = "parking the transmit program";
-        let device = match worker {
-            0 => 1,
-            _ => {
-                let (name, peer) = (format!("parked{worker}"), format!("unused{worker}"));
-                let end = |name| europa_port::End { namespace, name, mac: None };
-                make_quiet_veth(end(&name), end(&peer), 1500).doing(what)?;
-                device_index(namespace, &name).doing(what)?.ok_or(Error::Full("devices"))?
-            }
-        };
-        let hook = Hook::Xdp(libbpf_sys::XDP_FLAGS_SKB_MODE);
-        let link = europa_port::in_namespace(namespace, || attach(program.as_fd(), device, hook))
-            .doing("entering the transmit program's namespace")?
-            .doing(what)?;
-        let place = self.directory.join(format!("parked-{worker}"));
-        // The place has the program of a switch that has ended.
-        let _ = fs::remove_file(&place);
-        pin(&link, &place).doing("pinning the parked transmit program")
+    /// Attaches transmit programs where they never receive a frame; any thread can.
+    pub fn parking(&self) -> Parking {
+        Parking { directory: self.directory.clone() }
     }
 
     /// The receive programs of `namespace`; loaded at first use.
@@ -340,6 +304,44 @@ impl Substrate {
     }
 }
 
+/// Attaches transmit programs where they never receive a frame.
+#[derive(Debug)]
+pub struct Parking {
+    directory: PathBuf,
+}
+
+impl Parking {
+    /// Attaches worker `worker`'s transmit program where it never receives a frame: to a separate
+    /// device in `namespace`, the loopback device for the first worker, one half of a veth pair for
+    /// each other worker. None of them is up: for a received frame the program would run beside the
+    /// worker that kicks, and both would take entries of one list. A live run of an unattached
+    /// program waits 24 ms for RCU each time. The attachment is pinned, as the node may end while
+    /// the switch continues. Each worker has at most one.
+    ///
+    /// # Errors
+    /// The kernel's error.
+    pub fn park(&self, worker: u32, program: &OwnedFd, namespace: &Namespace) -> Result<(), Error> {
+        let what = "parking the transmit program";
+        let device = match worker {
+            0 => 1,
+            _ => {
+                let (name, peer) = (format!("parked{worker}"), format!("unused{worker}"));
+                let end = |name| europa_port::End { namespace, name, mac: None };
+                make_quiet_veth(end(&name), end(&peer), 1500).doing(what)?;
+                device_index(namespace, &name).doing(what)?.ok_or(Error::Full("devices"))?
+            }
+        };
+        let hook = Hook::Xdp(libbpf_sys::XDP_FLAGS_SKB_MODE);
+        let link = europa_port::in_namespace(namespace, || attach(program.as_fd(), device, hook))
+            .doing("entering the transmit program's namespace")?
+            .doing(what)?;
+        let place = self.directory.join(format!("parked-{worker}"));
+        // The program of a switch that has ended.
+        let _ = fs::remove_file(&place);
+        pin(&link, &place).doing("pinning the parked transmit program")
+    }
+}
+
 fn sum_counters(table: &Table<layout::Counters>, rows: u32, interface: u32) -> layout::Counters {
     let mut sum = layout::Counters::default();
     for row in 0..rows {
@@ -372,13 +374,38 @@ fn sum_counters(table: &Table<layout::Counters>, rows: u32, interface: u32) -> l
         sum.tx_elsewhere += c.tx_elsewhere;
         sum.tx_drop_line += c.tx_drop_line;
         sum.tx_drop_switch += c.tx_drop_switch;
+        sum.rx_drop_passed += c.rx_drop_passed;
+        sum.rx_drop_time += c.rx_drop_time;
     }
     sum
 }
 
-fn is_bpffs(path: &Path) -> bool {
+pub(crate) fn is_bpffs(path: &Path) -> bool {
     nix::sys::statfs::statfs(path)
         .is_ok_and(|s| s.filesystem_type() == nix::sys::statfs::BPF_FS_MAGIC)
+}
+
+/// Has a BPF file system on a folder.
+pub(crate) fn mount_bpffs(directory: &Path) -> Result<(), Error> {
+    if is_bpffs(directory) {
+        return Ok(());
+    }
+    mount(Some("bpf"), directory, Some("bpf"), MsFlags::empty(), Some("mode=0700"))
+        .doing(format!("mounting a BPF file system on {}", directory.display()))
+}
+
+/// Removes a folder with the BPF file system on it, if there is one.
+pub(crate) fn unmount_bpffs(directory: &Path) -> Result<(), Error> {
+    if is_bpffs(directory) {
+        umount2(directory, MntFlags::MNT_DETACH)
+            .doing(format!("unmounting {}", directory.display()))?;
+    }
+    match fs::remove_dir(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).doing(format!("removing {}", directory.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Makes and pins the maps, or checks that the pinned maps are equal. This loads no program: the
@@ -534,7 +561,7 @@ pub(crate) fn is_taken(ifindex: u32) -> bool {
 }
 
 /// The name of an eBPF program.
-fn name_of(number: u32) -> Option<String> {
+pub(crate) fn name_of(number: u32) -> Option<String> {
     // SAFETY: no memory is passed; a returned descriptor has no other owner.
     let program = unsafe {
         let program = libbpf_sys::bpf_prog_get_fd_by_id(number);

@@ -98,7 +98,7 @@ pub mod line {
 
 /// The meaning of a cause of a drop, in a few words.
 pub fn cause_name(cause: u8) -> &'static str {
-    const NAMES: [(u8, &str); 21] = [
+    const NAMES: [(u8, &str); 22] = [
         (line::LOST, "lost on the link"),
         (line::LIMIT, "link's queue full"),
         (line::SHARE, "sender's pool used up"),
@@ -109,6 +109,7 @@ pub fn cause_name(cause: u8) -> &'static str {
         (cause!(rx_drop_program), "dropped by the XDP program"),
         (cause!(rx_drop_aborted), "XDP program aborted"),
         (cause!(rx_drop_target), "redirected to no device"),
+        (cause!(rx_drop_passed), "passed, but there is no slow path"),
         (cause!(tx_drop_source), "foreign source MAC address"),
         (cause!(tx_drop_address), "source address not bound"),
         (cause!(tx_drop_vlan), "VLAN tag not allowed"),

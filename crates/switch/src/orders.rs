@@ -133,13 +133,10 @@ pub enum Order {
         /// `None` means no rules.
         filtered_by: Option<FilteredBy>,
     },
-    /// Set the interface that a number in rules means. If the interface is removed, the number
-    /// means none.
-    Way {
-        /// The number in rules.
-        number: u16,
-        /// Its destination.
-        way: Option<Way>,
+    /// Set the interfaces of numbers in rules. If an interface is removed, its number means none.
+    Ways {
+        /// The numbers in rules, with their destinations.
+        ways: Vec<(u16, Option<Way>)>,
     },
     /// Add a connection for changes of rules. The descriptor is one end of a connection for
     /// [`FilterOrder`](crate::FilterOrder)s.

@@ -7,6 +7,7 @@ mod click_devices;
 mod command_line;
 mod control;
 mod devices;
+mod engines;
 mod filters;
 mod filters_inside;
 mod flows;
@@ -19,6 +20,7 @@ mod import;
 mod kinds;
 #[path = "../line/mod.rs"]
 mod line;
+mod machine_ports;
 mod matches;
 mod mpeg;
 mod own_elements;

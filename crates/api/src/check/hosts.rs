@@ -2,7 +2,8 @@
 //! makes.
 
 use super::routers::linux_device;
-use crate::host::{Host, HostAttachment, HostBind, HostInterface, HostPlace};
+use crate::host::{Host, HostAttachment, HostInterface, HostPlace};
+use crate::host_bind::HostBind;
 use crate::problem::Problem;
 use crate::source::At;
 use crate::values::InterfaceName;
@@ -32,6 +33,9 @@ fn own_only(host: &Host, problems: &mut Vec<Problem>) {
         ("sysctls", host.sysctls.0.first().map(|(name, _)| name.place)),
         ("binds", host.binds.first().map(|bind| bind.place)),
         ("root", host.root.as_ref().map(|root| root.place)),
+        ("entrypoint", host.entrypoint.first().map(|word| word.place)),
+        ("command", host.command.first().map(|word| word.place)),
+        ("user", host.user.as_ref().map(|user| user.place)),
         ("run", host.run.first().map(|line| line.place)),
         ("env", host.env.0.first().map(|(name, _)| name.place)),
     ] {

@@ -51,5 +51,10 @@ pub struct Findings {
 
 /// Analyses linked code, each entry as a separate program.
 pub fn analyse(object: &Object, linked: &Linked) -> Findings {
-    walk::Walk::new(object, linked).run()
+    walk::Walk::new(object, linked).run(value::Region::Context)
+}
+
+/// The same for a program in Linux's own path of packets, with a `struct __sk_buff`.
+pub fn analyse_hook(object: &Object, linked: &Linked) -> Findings {
+    walk::Walk::new(object, linked).run(value::Region::Packet)
 }

@@ -133,9 +133,9 @@ pub(super) struct State {
 
 impl State {
     /// The state at a program's start.
-    pub(super) fn entry() -> State {
+    pub(super) fn entry(context: Region) -> State {
         let mut registers = [Value::Unset; 11];
-        registers[1] = Value::Pointer(Region::Context, 0);
+        registers[1] = Value::Pointer(context, 0);
         registers[10] = frame_pointer(0);
         State { registers, stacks: vec![Stack::new()] }
     }

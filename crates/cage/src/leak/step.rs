@@ -184,6 +184,13 @@ pub(super) fn load(
             16.. => number,
             _ => return Err(UNKNOWN),
         },
+        Value::Pointer(Region::Packet, _) => match offset {
+            76 | 140 => Value::Pointer(Region::Frame, 0),
+            80 => Value::Pointer(Region::FrameEnd, 0),
+            // `flow_keys` and `sk` are memory of the kernel.
+            144..152 | 168..176 => return Err(UNKNOWN),
+            _ => number,
+        },
         Value::Pointer(Region::Stack { depth, low, high }, _) => {
             let (low, high) = (low + i32::from(offset), high + i32::from(offset));
             let Some(stack) = state.stacks.get(usize::from(depth)) else { return Err(UNKNOWN) };
@@ -240,7 +247,7 @@ pub(super) fn store(
                 stack.write_data(low, high, count, if atomic { Value::NUMBER } else { value });
             }
         }
-        Value::Pointer(Region::Frame | Region::Value | Region::Record, _)
+        Value::Pointer(Region::Frame | Region::Value | Region::Record | Region::Packet, _)
             if !value.is_pointer() => {}
         Value::Pointer(..) if value.is_pointer() => return Err(STORE),
         _ => return Err(UNKNOWN),

@@ -45,7 +45,9 @@ impl Range {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Region {
     Context,
-    /// A function's stack, by the function's depth, at these distances from the stack's end.
+    /// The context of a program in Linux's own path of packets, `struct __sk_buff`.
+    Packet,
+    /// A function's stack by its depth, at these distances from its end.
     Stack {
         depth: u8,
         low: i32,

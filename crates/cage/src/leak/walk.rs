@@ -71,11 +71,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub(super) fn run(mut self) -> Findings {
+    /// Follows all paths of each entry, whose argument is this context.
+    pub(super) fn run(mut self, context: Region) -> Findings {
         for entry in self.linked.entries.clone() {
             let frame = self.frames.len();
             self.frames.push(Frame { start: entry, caller: None, kept: None, depth: 0 });
-            self.arrive(frame, entry, &State::entry());
+            self.arrive(frame, entry, &State::entry(context));
             while let Some((frame, at)) = self.waiting.pop() {
                 if self.steps > MAX_STEPS || self.frames.len() > MAX_CALLS {
                     self.findings.problems.push(Problem::new(

@@ -55,7 +55,8 @@ impl Cages {
         let interfaces = running.map(|router| router.interfaces.clone()).unwrap_or_default();
         let with_judge = !self.judged;
         let tables = self.tables(router);
-        let means = Means::new(substrate, &interfaces, tables, with_judge)?;
+        let others = self.map_bytes_beside(router);
+        let means = Means::new(substrate, &interfaces, tables, with_judge, others)?;
         let (name, plan) = (router.to_owned(), plan.clone());
         self.under_way.insert(name.clone(), plan.clone());
         let begun = context.beside(
@@ -92,7 +93,9 @@ impl Cages {
         let leaving = substrate.map(|substrate| leave(substrate, routers)).unwrap_or_default();
         let is_wanted = |router: &str| wanted.iter().any(|(name, ..)| name == router);
         self.keep(|router| is_wanted(router) || leaving.contains(router));
+        self.unhook(context, slow_paths, is_wanted);
         let Some(substrate) = substrate else { return };
+        seat_user_parts(substrate, routers);
         for (router, plan, interfaces) in wanted {
             if interfaces.len() < plan.interfaces {
                 continue;
@@ -108,6 +111,9 @@ impl Cages {
                 State::UnderWay | State::Failed(_) => {}
             }
             if let Err(error) = slow_paths.fill(&router, self, events) {
+                events.warn("router", &router, "Failed", error.to_string());
+            }
+            if let Err(error) = self.hook(context, slow_paths, &router) {
                 events.warn("router", &router, "Failed", error.to_string());
             }
         }
@@ -132,8 +138,21 @@ impl Cages {
     }
 }
 
-/// Passes frames to the processes of routers that are no kernel routers any longer, when these
-/// processes forward packets. Returns the routers whose processes do not forward yet.
+/// Has the programs' redirects to socket maps lead to the user parts that are there.
+fn seat_user_parts(substrate: &Substrate, routers: &[Router]) {
+    let caged = routers.iter().filter_map(|router| Some((router, router.wanted.cage.as_ref()?)));
+    for (router, cage) in caged.filter(|(_, cage)| cage.has_user_part) {
+        let name = router.plan.name.user_part();
+        let part = routers.iter().find(|other| other.plan.name == name && !other.half);
+        for (index, interface) in router.interfaces.iter().take(cage.interfaces).enumerate() {
+            let user = part.and_then(|part| part.interfaces.get(index).copied());
+            substrate.set_user_part(*interface, user);
+        }
+    }
+}
+
+/// Has frames go to the processes of routers that are no kernel routers any more, once these forward.
+/// Routers whose processes do not yet.
 fn leave(substrate: &Substrate, routers: &[Router]) -> HashSet<String> {
     let mut waiting = HashSet::new();
     for router in routers.iter().filter(|router| router.wanted.cage.is_none()) {

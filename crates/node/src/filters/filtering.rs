@@ -11,7 +11,7 @@ use europa_control::Stop;
 use europa_plan::SliceId;
 use europa_switch::orders::Order;
 
-use super::{FilterActor, Fresh, Index, Orders, OwnChanges, WayOrder, WayTo};
+use super::{Entries, FilterActor, Fresh, Index, Orders, OwnChanges, WayOrder, WayTo};
 use crate::NodeError;
 use crate::beside::{Purpose, Work};
 use crate::change::Change;
@@ -103,9 +103,9 @@ impl Filtering {
         self.actor.forget_parked();
     }
 
-    /// Checks whether the rules of documents fit.
-    pub(crate) fn check(&self, documents: &Documents) -> Result<(), NodeError> {
-        self.index.check(documents)
+    /// Whether the rules of documents fit.
+    pub(crate) fn check(&self, entries: &Entries) -> Result<(), NodeError> {
+        self.index.check(entries)
     }
 
     /// Documents whose rules are in force.

@@ -2,6 +2,7 @@
 //! take tens of milliseconds.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use europa_api::rest::{NodeInfo, ProblemDetails, Status};
 use europa_api::stats::{NodeStats, PortStats, RouterStats, SwitchStats, TunnelStats};
@@ -11,6 +12,7 @@ use europa_switch::orders::SwitchStats as OfSwitchItself;
 use super::Node;
 use crate::Lifetime;
 use crate::link_tunnels::{Ends, LinkTunnels};
+use crate::ports::Look;
 use crate::stats::{End, Gathered, OfSwitch, cpu_ns, now_ns};
 use crate::switch::{Lasting, Switch};
 
@@ -42,9 +44,23 @@ impl Node {
             "router" => self.routers.status(&self.slow_paths, name),
             "host" => self.hosts.status(name),
             "flow" => self.signallers.status(name),
+            "slice" => self.slice_status(name),
             _ => Status { state: "active".into(), ..Status::default() },
         };
         names.iter().map(state).collect()
+    }
+
+    /// The state of a slice: where its ports of the machine lead.
+    fn slice_status(&self, name: &str) -> Status {
+        let mut status = Status { state: "active".into(), ..Status::default() };
+        let list = self.slow_paths.uplinks().ports().list(name);
+        if !list.items.is_empty() {
+            let refused = list.items.iter().find_map(|one| one.message.clone());
+            status.message = refused.map(|why| format!("a port of the machine: {why}"));
+            let value = serde_json::to_value(list).unwrap_or_default();
+            status.details.insert("machine_ports".to_owned(), value);
+        }
+        status
     }
 
     /// Whether there is a router `of`, or a program `of` of a router's slow path.
@@ -105,6 +121,7 @@ impl Node {
             ports: self.ports.iter().map(|port| port.name.clone()).collect(),
             of_routers: Vec::new(),
             of_hosts: relays.collect(),
+            of_ports: Vec::new(),
         }
     }
 
@@ -118,12 +135,12 @@ impl Node {
         self.routers.stats(substrate, &self.slow_paths, names, switch)
     }
 
-    /// The counters of some ports.
+    /// The counters of some ports. A thread still has to read the losses of their devices.
     pub(crate) fn stats_of_ports(
-        &mut self,
+        &self,
         names: &HashSet<String>,
         switch: &OfSwitch,
-    ) -> Vec<PortStats> {
+    ) -> Vec<(PortStats, Arc<Look>)> {
         let Some(substrate) = self.kernel.substrate() else { return Vec::new() };
         self.ports.stats(substrate, names, switch)
     }

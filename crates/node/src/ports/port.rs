@@ -1,16 +1,18 @@
 //! One port: its device, opened and prepared.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use europa_api::{Fault, Key};
 use europa_plan::{Needs, PortFacts, same_device};
 use europa_port::{
-    Device, DropCounters, Kind, Limitation, Link, LinkState, Namespace, Prepared, Sent, Undo,
-    Wants, before, counter_socket, open_socket, prepare, refuse, set_promiscuous,
+    Device, Kind, Limitation, Link, LinkState, Namespace, Prepared, Sent, Undo, Wants, before,
+    counter_socket, open_socket, prepare, refuse, set_promiscuous,
 };
 use europa_substrate::{PortAttachment, PortMode, Substrate};
 use europa_switch::orders::Ways;
 
+use super::look::Look;
 use super::receive::{mode, wanted};
 use crate::leftovers::Noted;
 use crate::{Doing, NodeError};
@@ -22,11 +24,6 @@ pub(super) fn fault(
     why: impl std::fmt::Display,
 ) -> Fault {
     Fault::new(Key::new("port", document.name.to_string()), &[field], why)
-}
-
-/// Reads the losses of a port's device.
-pub(super) fn losses(device: &Device) -> Result<DropCounters, NodeError> {
-    DropCounters::new(counter_socket(device)?, device.index).doing("reading a device's counters")
 }
 
 /// The namespace of a port's device.
@@ -95,8 +92,10 @@ pub(crate) struct Port {
     pub(super) promiscuous: bool,
     pub(super) socket: OwnedFd,
     pub(super) counters: OwnedFd,
-    /// The device's losses, for statistics.
-    pub(super) losses: DropCounters,
+    /// The facts with which a thread looks at its device.
+    pub(super) look: Arc<Look>,
+    /// Its record as text, unless it has changed since.
+    pub(super) noted: Option<Arc<str>>,
     pub(super) mode: PortMode,
     /// Packets received, and packets that the peer had sent, at the last decision where to receive.
     pub(super) received: u64,
@@ -130,7 +129,8 @@ impl Port {
     /// Adds to `undo` the settings that may change to meet the interfaces' needs.
     pub(super) fn expect(&mut self, needs: Needs) -> Result<(), NodeError> {
         if needs.vlan && !self.vlan {
-            // If a change is repeated, the older state counts.
+            self.noted = None;
+            // Of a repeated change, the older state counts.
             self.undo.changes.extend(before(&self.device)?.changes);
         }
         Ok(())
@@ -202,7 +202,8 @@ impl Port {
             promiscuous: false,
             socket: open_socket(&device)?,
             counters: counter_socket(&device)?,
-            losses: losses(&device)?,
+            look: Look::new(&device, document, live)?,
+            noted: None,
             mode,
             received: 0,
             caged: false,
@@ -232,8 +233,10 @@ impl Port {
     /// Changes the document of the port. Its device remains.
     pub(super) fn change(&mut self, document: &europa_api::Port) -> Result<(), NodeError> {
         self.mtu = find(document)?.1;
+        self.look = Look::new(&self.device, document, self.live)?;
         self.rate_bits = rate(document);
         self.document = document.clone();
+        self.noted = None;
         Ok(())
     }
 
@@ -252,6 +255,7 @@ impl Port {
 
     /// Prepares the port's device for the interfaces on it; adds the changes to `undo`.
     pub(super) fn adapt(&mut self, needs: Needs) -> Result<(), NodeError> {
+        self.noted = None;
         if needs.vlan && !self.vlan {
             let generic = self.mode == PortMode::Generic;
             let (two_queues, tc) = (self.segments, self.mode == PortMode::Tc);
@@ -282,12 +286,7 @@ impl Port {
         }
     }
 
-    /// Live frames that the device has lost; a removed device loses no further frames.
-    pub(super) fn lost(&mut self) -> u64 {
-        self.losses.read().map_or(0, |drops| drops.live_frames)
-    }
-
-    /// Descriptors for a switch: the sockets by which frames leave, and by which losses are read.
+    /// Descriptors for a switch: where frames leave, where their losses are counted.
     pub(crate) fn sockets(&self) -> [&OwnedFd; 2] {
         [&self.socket, &self.counters]
     }

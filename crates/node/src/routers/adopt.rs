@@ -52,7 +52,9 @@ impl Routers {
         }
         // The routers are in the order of the documents: no record has the order of their starts.
         let place = |router: &Router| {
-            documents.routers.iter().position(|document| router.plan.name == document.full_name())
+            let name = &router.plan.name;
+            let is_its = |document: &europa_api::Router| name.documented() == document.full_name();
+            (name.is_user_part(), documents.routers.iter().position(is_its))
         };
         self.all.sort_by_key(place);
     }

@@ -1,5 +1,7 @@
 //! Removes a router.
 
+use europa_api::rest::ProblemDetails;
+
 use super::around::{Around, attachment};
 use super::{Router, Routers};
 use crate::{NodeError, grants};
@@ -27,7 +29,17 @@ impl Routers {
         if let Some(successor) = router.successor.take() {
             successor.discard(around, "it is removed");
         }
+        for reply in std::mem::take(&mut router.wants_successor) {
+            // The caller may have ended.
+            let _ = reply.send(Err(ProblemDetails::failed("it is removed")));
+        }
         if let Some(substrate) = around.substrate {
+            if router.plan.name.is_user_part() {
+                // No program sends frames there any more, as the numbers may soon be another's.
+                let name = router.plan.name.documented();
+                let of = self.all.iter().filter(|other| other.plan.name == *name);
+                of.flat_map(|of| &of.interfaces).for_each(|id| substrate.set_user_part(*id, None));
+            }
             for id in &router.interfaces {
                 substrate.halt_interface(*id);
             }

@@ -103,7 +103,7 @@ impl Base {
             let _ = before.join();
         }
         if made.group.is_none() {
-            let group = self.cgroups.group(self.instance.name(), &group(&self.router));
+            let group = self.cgroups.group_of_sockets(self.instance.name(), &group(&self.router));
             made.group = group.ok();
             let limits = Limits {
                 memory_bytes: Some(MEMORY_BYTES),
@@ -180,7 +180,7 @@ impl Base {
             }
         }
         self.kept.forget(&Self::record_name(&self.router));
-        let group = self.cgroups.group(self.instance.name(), &group(&self.router));
+        let group = self.cgroups.group_of_sockets(self.instance.name(), &group(&self.router));
         if let Ok(group) = group
             && let Err(error) = group.remove()
         {

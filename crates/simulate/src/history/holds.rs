@@ -150,6 +150,12 @@ impl History {
         if world.numbered != world.store.numbered {
             return Err("numbered rules in force are not those that are kept".into());
         }
+        if let Some(noted) = world.stray_note() {
+            return Err(format!("there is a record without its object: {noted:?}"));
+        }
+        if let Some(unnoted) = world.unnoted() {
+            return Err(format!("there is an object without a record: {unnoted:?}"));
+        }
         let accepted = self.engine.accepted().stored.iter().map(|stored| stored.kept());
         if sorted(&world.store.kept()) != sorted(&accepted.collect::<Vec<_>>()) {
             return Err("the store has not what was accepted".into());

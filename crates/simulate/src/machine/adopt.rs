@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use europa_plan::{Desired, RouterId, RouterPlan};
 
 use super::{Event, Lies, SimMachine};
+use crate::notes::Noted;
 use crate::plant::Plant;
 use crate::world::{Process, SimRouter};
 
@@ -32,6 +33,9 @@ impl SimMachine {
             let wanted = |name: &&RouterId| desired.router(name).is_none();
             self.lies.gone = self.world.routers.keys().filter(wanted).cloned().collect();
         }
+        if self.plant != Some(Plant::UnnotedAdopted) {
+            self.world.remove_unnoted();
+        }
         self.sweep(desired);
         let ended: Vec<RouterId> = self
             .world
@@ -48,8 +52,12 @@ impl SimMachine {
         self.world.numbered = self.world.store.numbered.clone();
         if !self.world.switch && !self.world.routers.is_empty() {
             self.world.switch = true;
+            self.world.notes.insert(Noted::Switch);
         }
         self.world.programs.clone_from(&self.world.slow_paths);
+        if self.plant != Some(Plant::StrayNote) {
+            self.world.forget_gone();
+        }
         self.remember();
     }
 

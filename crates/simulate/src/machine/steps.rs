@@ -117,6 +117,10 @@ impl Machine for SimMachine {
                 self.killed = true;
                 return Ok(Taken::Done);
             }
+            Some(Fault::KilledBetween) => {
+                self.kill_between(step);
+                return Ok(Taken::Done);
+            }
             Some(Fault::Refused) => {
                 self.failed = true;
                 return Err(Stop::Failed(refused()));
@@ -166,12 +170,18 @@ impl Machine for SimMachine {
         })
     }
 
-    fn settle(&mut self) -> Result<(), Failure> {
+    fn settle(&mut self) -> Result<(), Stop> {
         if self.killed {
             return Ok(());
         }
         match self.fault(Effect::Settle) {
-            Some(Fault::Refused) => return Err(Failure::from("queues are refused".to_owned())),
+            Some(Fault::Refused) => {
+                return Err(Stop::Failed(Failure::from("queues are refused".to_owned())));
+            }
+            Some(Fault::NotNow) => {
+                self.later(Duration::from_millis(100), Event::Checked(Ok(())));
+                return Err(Stop::NotNow(Failure::from("groups are still to be made".to_owned())));
+            }
             Some(Fault::KilledBefore | Fault::KilledAfter) => self.killed = true,
             Some(Fault::SwitchKilled) => self.kill_switch(),
             _ => {}
