@@ -31,7 +31,7 @@ pub struct Slice {
     #[serde(skip_serializing_if = "Programs::is_none")]
     #[schemars(with = "Option<Programs>")]
     pub programs: Programs,
-    /// What XDP programs of its routers may take of the kernel.
+    /// The kernel resources that XDP programs of its routers may use.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program_limits: Option<ProgramLimits>,
     /// Fields that name objects of the machine, which documents of the slice's owners may contain.
@@ -40,7 +40,7 @@ pub struct Slice {
     pub allow: Vec<At<Allow>>,
 }
 
-/// What an XDP program may take of the kernel.
+/// The kernel resources that an XDP program may use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct ProgramLimits {

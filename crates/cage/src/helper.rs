@@ -228,7 +228,7 @@ const HOOKS: &[u32] = &[
     177, 182, 208,
 ];
 
-/// Helpers of those on devices, besides: they change the packet, and none of them its length.
+/// Further helpers for programs on devices: they change the packet, but not its length.
 const TC: &[u32] = &[9, 10, 11, 34, 39, 40, 97];
 
 /// Whether a program in Linux's own path of packets may call a helper.

@@ -30,11 +30,11 @@ pub struct CagePlan {
     pub has_user_part: bool,
     /// Whether a slow path gets what the program passes.
     pub has_slow_path: bool,
-    /// What it may take.
+    /// The limits of the program.
     pub limits: CageLimits,
 }
 
-/// What a program may take of the kernel.
+/// The kernel resources that a program may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CageLimits {
     /// Instructions that the verifier follows in it and the stages that it calls.

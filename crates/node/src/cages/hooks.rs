@@ -43,7 +43,7 @@ impl Cages {
             return Ok(());
         }
         self.hooked.insert(router.to_owned());
-        // A failure is told once.
+        // A failure is reported once.
         if loaded.hooked.devices != Some(spec.namespace.inode) {
             loaded.hooked.devices = Some(spec.namespace.inode);
             on_devices(spec, &wanted).doing(format!("attaching the `tc` programs of {router}"))?;

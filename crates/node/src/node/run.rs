@@ -140,7 +140,7 @@ pub(crate) fn listen_at(path: &Path) -> Result<OwnedFd, NodeError> {
             .doing(what())?;
     let address = UnixAddr::new(path).doing(what())?;
     bind(listener.as_raw_fd(), &address).doing(what())?;
-    // Root only, for any umask.
+    // Only root can use it, whatever the umask.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
     fs::set_permissions(path, mode).doing(what())?;
     listen(&listener, Backlog::new(16).doing(what())?).doing(what())?;
