@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use europa_impair::Impairment;
 use europa_pool::Word;
 
-use crate::filters::{Filters, Judge};
+use crate::filters::{Filters, Judge, Whole};
 use crate::impaired;
 use crate::long::Long;
 use crate::onward::{Onward, Ways};
@@ -23,9 +23,6 @@ pub(crate) const TURN: u32 = 64;
 /// Number of packets ahead for which memory is prefetched.
 const SOON: u32 = 4;
 const LATER: u32 = 12;
-
-/// Free room that should exist before a super-packet is cut: the frames of most super-packets.
-const CUT_ROOM: u32 = 48;
 
 /// Takes up to a turn from every transmit ring that may have packets. Returns the number of
 /// packets, and of those that went over links.
@@ -75,7 +72,7 @@ fn take_over(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) ->
             incoming.take(room as usize, |packet| port.queue.push(shared, pools, now_ns, packet))
         }
         None => incoming.take(usize::MAX, |packet| {
-            count!(shared, packet.interface, tx_drop_link, 1);
+            count!(shared, packet.interface, tx_drop_link, packet.frames.into());
             pools.give_back(shared, &packet);
         }),
     };
@@ -108,7 +105,7 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
     let allowed = Word::RETURN | if judge.is_some() { Word::KEY } else { 0 };
     let (mut turn, mut offered) = (0, 0);
     loop {
-        if word.is_long() && onward.makes_room(*id, CUT_ROOM) && !onward.takes_long() {
+        if word.is_long() && onward.lacks_room(*id) {
             break;
         }
         let slot = pool.view.mask(word.slot());
@@ -119,6 +116,8 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
             pool: interface.pool,
             before: *before,
             queue: word.queue(),
+            frames: 1,
+            headers: 0,
         };
         // Held, passed, cleared, in this order, for each packet: at any end of a switch, the next
         // one sees its progress. See `Worker::reclaim`.
@@ -138,10 +137,9 @@ fn take(tables: &mut Tables, place: usize, shared: &Shared, now_ns: u64) -> (u64
         if !fresh {
             // No packet is there.
         } else if packet.word.is_long() {
-            let (frames, over_links, was_cut) = passing.pass_long(packet);
+            let (frames, over_links, ends_turn) = passing.pass_long(packet);
             (offered, linked) = (offered + frames, linked + over_links);
-            if was_cut {
-                // There is less room than before.
+            if ends_turn {
                 break;
             }
         } else {
@@ -190,19 +188,29 @@ impl Passing<'_, '_, '_, '_> {
             && !judge.passes(shared, pool, &mut packet)
         {
             // The rules have it.
-        } else if let Some(impairment) = self.impairment {
-            impaired::submit(impairment, shared, pool, packet, self.now_ns, self.witness);
         } else {
-            return self.onward.pass(shared, &pool.view, packet);
+            return self.pass_judged(packet);
         }
         0
     }
 
-    /// Passes a super-packet on: as it is to a device that cuts it or to a router that takes it, else
-    /// in segments. How many frames it is, how many went over a link, and whether it was cut.
+    /// Passes on a frame that the rules let pass.
+    #[inline(always)]
+    fn pass_judged(&mut self, packet: Queued) -> u64 {
+        let Self { shared, pool, .. } = *self;
+        if let Some(impairment) = self.impairment {
+            impaired::submit(impairment, shared, pool, packet, self.now_ns, self.witness);
+            return 0;
+        }
+        self.onward.pass(shared, &pool.view, packet)
+    }
+
+    /// Passes a super-packet on: as it is to a device that cuts it, a line that only delays it, or a
+    /// router that takes it, else in segments. How many frames it is, how many went over a link, and
+    /// whether there may be room for fewer packets than before.
     #[cold]
     #[inline(never)]
-    fn pass_long(&mut self, packet: Queued) -> (u64, u64, bool) {
+    fn pass_long(&mut self, mut packet: Queued) -> (u64, u64, bool) {
         let Self { shared, pool, .. } = *self;
         let mut head = [0; MAX_HEADERS];
         let Some(long) = Long::read(&pool.view, packet.word, &mut head) else {
@@ -210,13 +218,33 @@ impl Passing<'_, '_, '_, '_> {
             shared.give_back(&pool.view, packet.pool, packet.word);
             return (1, 0, false);
         };
-        let as_it_is = self.judge.is_none()
-            && self.impairment.is_none()
-            && long.longest() <= usize::from(*self.lengths.end())
+        long.stamp(&mut packet);
+        let as_it_is = long.longest() <= usize::from(*self.lengths.end())
             && shared.taps_of(packet.interface) == 0;
-        let whole = (&long, &head[..]);
-        if as_it_is && let Some(linked) = self.onward.pass_long(shared, &pool.view, packet, whole) {
-            return (long.frames(), linked, false);
+        let judged = match self.judge {
+            Some(judge) if as_it_is => judge.passes_whole(shared, pool, &mut packet),
+            None if as_it_is => Whole::Passes,
+            _ => Whole::Cut,
+        };
+        if judged == Whole::Handled {
+            return (long.frames(), 0, false);
+        }
+        if judged == Whole::Passes {
+            if self.judge.is_some() {
+                // A rule can have marked it.
+                long.read_again(&pool.view, packet.word, &mut head);
+            }
+            let done = match self.impairment {
+                Some(line) if impaired::takes_whole(line, shared, pool, &packet, self.now_ns) => {
+                    impaired::submit(line, shared, pool, packet, self.now_ns, self.witness);
+                    Some(0)
+                }
+                Some(_) => None,
+                None => self.onward.pass_long(shared, &pool.view, packet, (&long, &head)),
+            };
+            if let Some(linked) = done {
+                return (long.frames(), linked, self.onward.counts_frames());
+            }
         }
         let (mut linked, mut refused) = (0, 0);
         let lost = long.cut(shared, &pool.view, packet, &head, |segment| {
@@ -224,6 +252,9 @@ impl Passing<'_, '_, '_, '_> {
             if self.impairment.is_none() && self.onward.room(packet.interface) == 0 {
                 refused += 1;
                 shared.give_back(&pool.view, segment.pool, segment.word);
+            } else if judged == Whole::Passes {
+                // The rules have judged it as a whole.
+                linked += self.pass_judged(segment);
             } else {
                 linked += self.pass(segment);
             }
